@@ -1,0 +1,1 @@
+"""wherein: visual search that answers which image, and where in it."""

@@ -1,0 +1,78 @@
+"""Every error wherein raises on purpose. Each message says what, where, why and the way out.
+
+WhereinError
+├── InputError              what was asked cannot be done as it was said (exit code 2, HTTP 4xx)
+│   ├── ImageError          one image cannot be used
+│   │   ├── UnreadableImage   missing, truncated, corrupt, or not an image at all
+│   │   ├── OversizedImage    more pixels than the limit allows (a decompression bomb, or a real giant)
+│   │   └── MissingExtra      the format needs an extra that is not installed
+│   ├── RegionError         a box, grid or mask that cannot exist
+│   ├── QueryError          a query that cannot be understood
+│   ├── SpecError           an unknown encoder or method word
+│   └── DataError           benchmark files that are missing or malformed
+└── CollectionError         the collection on disk cannot serve
+    ├── CollectionNotFound    there is none here
+    ├── CollectionLocked      another process is writing to it
+    ├── CollectionCorrupt     its files contradict each other
+    └── StorageFull           the disk took no more bytes; nothing committed was lost
+"""
+
+
+class WhereinError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class InputError(WhereinError, ValueError):
+    """What was asked cannot be done as it was said."""
+
+
+class ImageError(InputError):
+    """One image cannot be used; a batch goes on without it."""
+
+
+class UnreadableImage(ImageError):
+    """The file is missing, truncated, corrupt, or not an image."""
+
+
+class OversizedImage(ImageError):
+    """The image has more pixels than the limit allows."""
+
+
+class MissingExtra(ImageError):
+    """The format needs an extra that is not installed."""
+
+
+class RegionError(InputError):
+    """A box, grid or mask that cannot exist."""
+
+
+class QueryError(InputError):
+    """A query that cannot be understood."""
+
+
+class SpecError(InputError):
+    """An unknown encoder or method word."""
+
+
+class DataError(InputError):
+    """Benchmark files that are missing or malformed."""
+
+
+class CollectionError(WhereinError):
+    """The collection on disk cannot serve."""
+
+
+class CollectionNotFound(CollectionError):
+    """There is no collection here."""
+
+
+class CollectionLocked(CollectionError):
+    """Another process is writing to the collection."""
+
+
+class CollectionCorrupt(CollectionError):
+    """The files of the collection contradict each other."""
+
+
+class StorageFull(CollectionError):
+    """The disk took no more bytes; nothing committed was lost."""
