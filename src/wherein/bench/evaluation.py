@@ -1,0 +1,40 @@
+"""What scoring a benchmark gives: the official figures, every query's share in them, curves and warnings."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+DETAIL_LIMIT = 20  # ranked entries kept per query for drill-down
+
+
+@dataclass(frozen=True)
+class QueryScore:
+    """The figures of one query, with the first ranked entries that explain them."""
+
+    query_id: str
+    group: str
+    metrics: dict[str, float]
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a plot: `y` against `x`, both in the order they are drawn."""
+
+    name: str
+    x_label: str
+    y_label: str
+    x: list[float]
+    y: list[float]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A scored prediction: `scores` is the JSON document, all figures are fractions in [0, 1]."""
+
+    benchmark: str
+    protocol: str
+    scores: dict[str, Any]
+    queries: tuple[QueryScore, ...]
+    curves: tuple[Curve, ...]
+    warnings: tuple[str, ...]
+    reference: tuple[tuple[str, dict[str, float]], ...]
