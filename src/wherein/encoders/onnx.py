@@ -1,0 +1,170 @@
+"""Your own exported pair: `onnx:FOLDER` runs `image.onnx` and, where there is one, `text.onnx` from FOLDER.
+
+FOLDER/encoder.json states what the graphs need; every key has the default shown:
+
+    {"size": 224, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "crop": "squash",
+     "context": 77, "pad_id": 0, "image_output": null, "text_output": null, "patch_output": null}
+
+`image.onnx` takes one float32 input (n, 3, size, size) and gives (n, d); `patch_output` names an output
+(n, gh, gw, d) or (n, gh·gw, d) in the same space. `text.onnx` takes token ids (n, context) from
+FOLDER/tokenizer.json, and an attention mask if it has a second input, and gives (n, d).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from wherein.encoders import Encoded, Floats, unit
+from wherein.errors import SpecError
+from wherein.image import Image, Pixels
+from wherein.region import Box
+
+_CROPS: Final = ("squash", "centre")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What encoder.json may say."""
+
+    size: int = 224
+    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    std: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    crop: str = "squash"
+    context: int = 77
+    pad_id: int = 0
+    image_output: str | None = None
+    text_output: str | None = None
+    patch_output: str | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Settings from a JSON file; all defaults where it does not exist."""
+        if not path.exists():
+            return cls()
+        try:
+            values: dict[str, Any] = json.loads(path.read_text())
+            settings = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        except (ValueError, TypeError) as error:
+            raise SpecError(f"{path}: is not a valid encoder description ({error}).") from error
+        if settings.crop not in _CROPS:
+            raise SpecError(f"{path}: crop {settings.crop!r} is unknown; known: {', '.join(_CROPS)}.")
+        return settings
+
+
+class OnnxEncoder:
+    """An image tower and perhaps a text tower, exported to ONNX by the user."""
+
+    dense_shape: tuple[int, int, int] | None = None
+    patch_basis: Floats | None = None
+
+    def __init__(self, variant: str, *, threads: int = 1) -> None:
+        folder = Path(variant).expanduser()
+        if not (folder / "image.onnx").is_file():
+            raise SpecError(f"onnx:{variant}: no image.onnx in that folder; export the image tower there.")
+        self.spec = f"onnx:{variant}"
+        self._folder, self._threads = folder, threads
+        self._settings = Settings.read(folder / "encoder.json")
+        self.embeds_text = (folder / "text.onnx").is_file()
+        self.input_hw = (self._settings.size, self._settings.size)
+        probe = self.images(np.zeros((1, *self.input_hw, 3), np.uint8))
+        self.dim = probe.global_.shape[1]
+        self.grid_hw = None if probe.patches is None else (probe.patches.shape[1], probe.patches.shape[2])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over every file that shapes the numbers."""
+        digest = hashlib.sha256()
+        for name in ("encoder.json", "image.onnx", "text.onnx", "tokenizer.json"):
+            path = self._folder / name
+            if path.is_file():
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()
+
+    def prepare(self, image: Image) -> Pixels:
+        """The image squashed, or its central square, at the tower's size."""
+        if self._settings.crop == "centre":
+            width, height = image.size_wh
+            side = min(width, height)
+            x, y = (width - side) / 2 / width, (height - side) / 2 / height
+            image = image.crop(Box(x, y, 1 - x, 1 - y))
+        return image.resized((self._settings.size, self._settings.size))
+
+    def images(self, batch: Pixels) -> Encoded:
+        """Embed prepared images, uint8 (n, size, size, 3)."""
+        mean, std = (np.array(v, np.float32) for v in (self._settings.mean, self._settings.std))
+        pixels = ((batch.astype(np.float32) / 255.0 - mean) / std).transpose(0, 3, 1, 2)
+        session = self._image
+        names = [output.name for output in session.get_outputs()]
+        wanted = [self._settings.image_output or names[0]]
+        wanted += [self._settings.patch_output] if self._settings.patch_output else []
+        found = session.run(wanted, {session.get_inputs()[0].name: np.ascontiguousarray(pixels)})
+        global_ = unit(np.asarray(found[0], np.float32))
+        return Encoded(global_, unit(_as_grid(found[1])) if len(found) > 1 else None)
+
+    def texts(self, texts: Sequence[str]) -> Floats:
+        """Embed texts: (n, d)."""
+        if not self.embeds_text:
+            raise SpecError(f"{self.spec} has no text.onnx: search with --image, or export the text tower.")
+        if not texts:
+            return np.zeros((0, self.dim), np.float32)
+        encodings = self._tokenizer.encode_batch(list(texts))
+        feeds = {}
+        for put, values in zip(
+            self._text.get_inputs(),
+            ([e.ids for e in encodings], [e.attention_mask for e in encodings]),
+            strict=False,
+        ):
+            feeds[put.name] = np.array(values, np.int32 if "int32" in put.type else np.int64)
+        wanted = self._settings.text_output or self._text.get_outputs()[0].name
+        return unit(np.asarray(self._text.run([wanted], feeds)[0], np.float32))
+
+    @cached_property
+    def _image(self) -> Any:
+        return session(self._folder / "image.onnx", threads=self._threads)
+
+    @cached_property
+    def _text(self) -> Any:
+        return session(self._folder / "text.onnx", threads=self._threads)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+
+        path = self._folder / "tokenizer.json"
+        if not path.is_file():
+            raise SpecError(f"{self.spec}: text.onnx needs a tokenizer.json beside it.")
+        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer.enable_truncation(self._settings.context)
+        tokenizer.enable_padding(length=self._settings.context, pad_id=self._settings.pad_id)
+        return tokenizer
+
+
+def session(path: Path, *, threads: int) -> Any:
+    """An ONNX Runtime session on the CPU that sleeps, rather than spins, while it waits."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _as_grid(patches: npt.NDArray[np.float32]) -> Floats:
+    if patches.ndim == 4:
+        return np.asarray(patches, np.float32)
+    n, count, dim = patches.shape
+    side = round(count**0.5)
+    if side * side != count:
+        raise SpecError(f"patch output of shape {patches.shape} is not a square grid: export (n, gh, gw, d).")
+    return np.asarray(patches.reshape(n, side, side, dim), np.float32)

@@ -1,0 +1,259 @@
+"""Decoding: a path, bytes, a PIL image or an array becomes an upright RGB `Image`, within stated limits."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import PIL.Image
+
+from wherein.errors import InputError, MissingExtra, OversizedImage, UnreadableImage
+from wherein.region import Box
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Pixels = npt.NDArray[np.uint8]
+ImageLike = str | os.PathLike[str] | bytes | PIL.Image.Image | Pixels
+
+MAX_PIXELS: Final = 400_000_000
+MAX_BYTES: Final = 1 << 30
+
+# Only formats that decode without running anything else; PIL's own list also holds PostScript.
+PILLOW_FORMATS: Final = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF")
+HEIF_BRANDS: Final = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
+RAW_SUFFIXES: Final = frozenset({".dng", ".nef", ".cr2", ".cr3", ".arw", ".raf", ".orf", ".rw2", ".pef"})
+_PLAIN_SUFFIXES: Final = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff"}
+)
+_MORE_SUFFIXES: Final = frozenset({".bmp", ".dib", ".avif", ".avifs", ".heic", ".heif", ".hif"})
+IMAGE_SUFFIXES: Final = RAW_SUFFIXES | _PLAIN_SUFFIXES | _MORE_SUFFIXES
+_EXIF_ORIENTATION: Final = 0x0112
+_EXIF_IFD: Final = 0x8769
+_EXIF_TAKEN: Final = (0x9003, 0x9004)
+_UPRIGHT: Final = {
+    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
+    3: PIL.Image.Transpose.ROTATE_180,
+    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
+    5: PIL.Image.Transpose.TRANSPOSE,
+    6: PIL.Image.Transpose.ROTATE_270,
+    7: PIL.Image.Transpose.TRANSVERSE,
+    8: PIL.Image.Transpose.ROTATE_90,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Image:
+    """An upright RGB image. `pixels` is uint8 (h, w, 3), and may be smaller than the file's `full_wh`."""
+
+    pixels: Pixels
+    full_wh: tuple[int, int]
+    taken: datetime | None = None
+
+    @property
+    def size_wh(self) -> tuple[int, int]:
+        """Width and height of `pixels`."""
+        height, width = self.pixels.shape[:2]
+        return width, height
+
+    def crop(self, box: Box) -> Image:
+        """The part inside `box`, at least one pixel."""
+        x1, y1, x2, y2 = box.pixels(self.size_wh)
+        fx1, fy1, fx2, fy2 = box.pixels(self.full_wh)
+        return Image(self.pixels[y1:y2, x1:x2], (fx2 - fx1, fy2 - fy1), self.taken)
+
+    def resized(self, size_wh: tuple[int, int]) -> Pixels:
+        """The pixels squashed to `size_wh`, antialiased."""
+        picture = PIL.Image.fromarray(self.pixels)
+        return np.asarray(picture.resize(size_wh, PIL.Image.Resampling.BILINEAR, reducing_gap=2.0))
+
+
+def decode(
+    source: ImageLike,
+    *,
+    at_least: int | None = None,
+    max_pixels: int = MAX_PIXELS,
+    name: str | None = None,
+) -> Image:
+    """Decode `source` upright to RGB.
+
+    With `at_least`, a JPEG is decoded at the smallest scale (1/2, 1/4, 1/8) that keeps its shorter side at
+    least that long, which is many times faster. `max_pixels` caps what is decoded into memory.
+    """
+    if isinstance(source, np.ndarray):
+        return _from_array(source)
+    if isinstance(source, PIL.Image.Image):
+        return _finish(source, source.size)
+    where = name or ("bytes" if isinstance(source, bytes) else os.fspath(source))
+    data = source if isinstance(source, bytes) else read_bytes(source)
+    try:
+        return _from_bytes(data, where, at_least=at_least, max_pixels=max_pixels)
+    except InputError:
+        raise
+    except MemoryError:
+        raise OversizedImage(f"{where}: not enough memory to decode it; lower --max-pixels.") from None
+    except Exception as error:  # decoders raise nearly anything on broken files
+        raise UnreadableImage(
+            f"{where}: cannot be decoded ({_reason(error)}). Re-save or re-copy the file."
+        ) from error
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of an image file, or an UnreadableImage that says why not."""
+    try:
+        size = Path(path).stat().st_size
+        if size > MAX_BYTES:
+            raise OversizedImage(f"{os.fspath(path)}: {size:,} bytes exceed the {MAX_BYTES:,}-byte limit.")
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UnreadableImage(f"{os.fspath(path)}: cannot be read ({error.strerror or error}).") from error
+    if not data:
+        raise UnreadableImage(f"{os.fspath(path)}: is empty (zero bytes). Copy it again from its source.")
+    return data
+
+
+def looks_like_image(head: bytes) -> bool:
+    """Whether the first 32 bytes of a file are those of a format we decode, whatever the file is called."""
+    return _pillow_format(head) is not None or _is_heif(head)
+
+
+def _from_bytes(data: bytes, where: str, *, at_least: int | None, max_pixels: int) -> Image:
+    head = data[:32]
+    suffix = Path(where).suffix.lower()
+    if suffix in RAW_SUFFIXES:
+        return _from_raw(data, where)
+    if _is_heif(head):
+        return _from_heif(data, where, max_pixels)
+    format_ = _pillow_format(head)
+    if format_ is None:
+        raise UnreadableImage(f"{where}: is not an image in a format wherein reads ({_known()}).")
+    picture = _pillow_factory(format_)(io.BytesIO(data))
+    full_wh = picture.size
+    if format_ == "JPEG" and at_least is not None:
+        scale = at_least / max(min(full_wh), 1)
+        picture.draft("RGB", (max(1, round(full_wh[0] * scale)), max(1, round(full_wh[1] * scale))))
+    _check_pixels(picture.size, where, max_pixels)
+    return _finish(picture, full_wh)
+
+
+def _finish(picture: PIL.Image.Image, full_wh: tuple[int, int]) -> Image:
+    exif = picture.getexif()
+    taken = _taken(exif)
+    turn = _UPRIGHT.get(exif.get(_EXIF_ORIENTATION, 1))
+    rgb = _to_rgb(picture)
+    if turn is not None:
+        turned = rgb.transpose(turn)
+        full_wh = full_wh if turned.size == rgb.size else (full_wh[1], full_wh[0])
+        rgb = turned
+    return Image(np.asarray(rgb), full_wh, taken)
+
+
+def _to_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
+    if picture.mode == "RGB":
+        picture.load()
+        return picture
+    if picture.mode.startswith("I") or picture.mode == "F":
+        return PIL.Image.fromarray(_to_eight_bits(np.asarray(picture))).convert("RGB")
+    if picture.has_transparency_data:
+        layer = picture.convert("RGBA")
+        paper = PIL.Image.new("RGBA", layer.size, "white")
+        return PIL.Image.alpha_composite(paper, layer).convert("RGB")
+    return picture.convert("RGB")
+
+
+def _to_eight_bits(values: npt.NDArray[np.generic]) -> Pixels:
+    """Grey values of 16 or 32 bits to 8: full scale where it is known, else the range that occurs."""
+    grey = values.astype(np.float32)
+    if values.dtype == np.uint16 or (values.dtype == np.int32 and 255 < grey.max(initial=0) <= 65535):
+        return np.asarray(np.clip(grey / 257.0, 0, 255), np.uint8)
+    low, high = float(grey.min(initial=0)), float(grey.max(initial=0))
+    return np.asarray((grey - low) * (255.0 / max(high - low, 1e-12)), np.uint8)
+
+
+def _from_array(array: npt.NDArray[np.generic]) -> Image:
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or 0 in array.shape:
+        raise UnreadableImage(
+            f"array of {array.dtype} {array.shape} is not an image: give uint8 (h, w), (h, w, 3) or (h, w, 4)"
+            " with at least one pixel."
+        )
+    if array.ndim == 3 and array.shape[2] not in (1, 3, 4):
+        raise UnreadableImage(f"array of shape {array.shape} has {array.shape[2]} channels: give 1, 3 or 4.")
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    picture = PIL.Image.fromarray(np.ascontiguousarray(array))
+    return _finish(picture, picture.size)
+
+
+def _from_heif(data: bytes, where: str, max_pixels: int) -> Image:
+    try:
+        import pillow_heif
+    except ImportError:
+        raise MissingExtra(f"{where}: HEIC needs an extra: pip install 'wherein[formats]'.") from None
+    picture = pillow_heif.open_heif(io.BytesIO(data))
+    _check_pixels(picture.size, where, max_pixels)
+    return _finish(picture.to_pillow(), picture.size)
+
+
+def _from_raw(data: bytes, where: str) -> Image:
+    try:
+        import rawpy
+    except ImportError:
+        raise MissingExtra(f"{where}: RAW needs an extra: pip install 'wherein[formats]'.") from None
+    with rawpy.imread(io.BytesIO(data)) as raw:
+        full_wh = (int(raw.sizes.width), int(raw.sizes.height))
+        pixels = raw.postprocess(half_size=True, use_camera_wb=True)
+    if (pixels.shape[1] > pixels.shape[0]) != (full_wh[0] > full_wh[1]):
+        full_wh = (full_wh[1], full_wh[0])
+    return Image(np.ascontiguousarray(pixels), full_wh)
+
+
+def _pillow_format(head: bytes) -> str | None:
+    PIL.Image.init()
+    for format_ in PILLOW_FORMATS:
+        accept = PIL.Image.OPEN[format_][1] if format_ in PIL.Image.OPEN else None
+        if accept is not None and accept(head) is True:
+            return format_
+    return None
+
+
+def _pillow_factory(format_: str) -> Callable[[io.BytesIO], PIL.Image.Image]:
+    # Not PIL.Image.open: its pixel limit is one global for the whole process, ours belongs to the call.
+    factory = PIL.Image.OPEN[format_][0]
+    return lambda file: factory(file, "")
+
+
+def _is_heif(head: bytes) -> bool:
+    return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS
+
+
+def _check_pixels(size_wh: tuple[int, int], where: str, max_pixels: int) -> None:
+    width, height = size_wh
+    if width * height > max_pixels:
+        raise OversizedImage(
+            f"{where}: {width}×{height} is {width * height:,} pixels, over the limit of {max_pixels:,}. "
+            f"If you trust the file, raise it with --max-pixels {width * height}."
+        )
+
+
+def _taken(exif: PIL.Image.Exif) -> datetime | None:
+    details = exif.get_ifd(_EXIF_IFD)
+    for tag in _EXIF_TAKEN:
+        try:
+            return datetime.strptime(str(details.get(tag, ""))[:19], "%Y:%m:%d %H:%M:%S")
+        except ValueError:
+            continue
+    return None
+
+
+def _known() -> str:
+    return "JPEG, PNG, WebP, GIF, TIFF, BMP, AVIF; HEIC and RAW with the extra wherein[formats]"
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().rstrip(".") or type(error).__name__

@@ -1,0 +1,159 @@
+"""Where in an image: boxes, static grids and tiles. Pure geometry, normalised to [0, 1], origin top left.
+
+A pixel rectangle covers whole pixels: column i of a w-wide image spans [i/w, (i+1)/w].
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from wherein.errors import RegionError
+
+# An image is tiled when squashing it into one encoder input would leave nothing to see.
+TILED_LONG_SIDE: Final = 8192
+TILED_ASPECT: Final = 3.0
+TILE_SIDE: Final = 4096
+TILES_MOST: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle `x1,y1,x2,y2` in [0, 1] of the upright image, x1 < x2 and y1 < y2."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+    def __post_init__(self) -> None:
+        values = (self.x1, self.y1, self.x2, self.y2)
+        if not all(math.isfinite(value) and 0.0 <= value <= 1.0 for value in values):
+            raise RegionError(
+                f"box {self} leaves the image: every corner must lie in [0, 1]. "
+                "Divide pixel coordinates by the image's width and height."
+            )
+        if self.x1 >= self.x2 or self.y1 >= self.y2:
+            raise RegionError(f"box {self} has no area: it needs x1 < x2 and y1 < y2. Swap its corners.")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `x1,y1,x2,y2`."""
+        try:
+            x1, y1, x2, y2 = (float(word) for word in text.split(","))
+        except ValueError:
+            raise RegionError(f"box {text!r} is not four numbers: write x1,y1,x2,y2 in [0, 1].") from None
+        return cls(x1, y1, x2, y2)
+
+    @classmethod
+    def from_pixels(cls, xyxy: Sequence[float], *, size_wh: tuple[int, int]) -> Self:
+        """Normalise a pixel rectangle of an image of `size_wh`."""
+        width, height = size_wh
+        x1, y1, x2, y2 = xyxy
+        return cls(x1 / width, y1 / height, x2 / width, y2 / height)
+
+    def __str__(self) -> str:
+        return ",".join(f"{value:.6g}" for value in (self.x1, self.y1, self.x2, self.y2))
+
+    @property
+    def xyxy(self) -> tuple[float, float, float, float]:
+        """The four corners, in the order they are written."""
+        return (self.x1, self.y1, self.x2, self.y2)
+
+    @property
+    def area(self) -> float:
+        """The share of the image that the box covers."""
+        return (self.x2 - self.x1) * (self.y2 - self.y1)
+
+    def pixels(self, size_wh: tuple[int, int]) -> tuple[int, int, int, int]:
+        """The whole pixels that the box touches, as half-open x1, y1, x2, y2; never empty."""
+        width, height = size_wh
+        x1, y1 = min(int(self.x1 * width), width - 1), min(int(self.y1 * height), height - 1)
+        return (
+            x1,
+            y1,
+            max(x1 + 1, min(width, math.ceil(self.x2 * width - 1e-9))),
+            max(y1 + 1, min(height, math.ceil(self.y2 * height - 1e-9))),
+        )
+
+
+def overlap(a: Box, b: Box) -> float:
+    """The area two boxes share; 0 when they only touch."""
+    width = min(a.x2, b.x2) - max(a.x1, b.x1)
+    height = min(a.y2, b.y2) - max(a.y1, b.y1)
+    return max(width, 0.0) * max(height, 0.0)
+
+
+def iou(a: Box, b: Box) -> float:
+    """Intersection over union of two boxes."""
+    shared = overlap(a, b)
+    return shared / (a.area + b.area - shared)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A static partition of every image into equal cells: `static-5`, `static-9`, `static-9@0.1`.
+
+    `static-9` is 3 × 3, row by row. `static-5` is 2 × 2, row by row, then a centred cell of the same size.
+    With an overlap every cell grows by that share of the image, per axis: a cell at a border grows inwards,
+    an inner one by half on each side, so that all cells keep one size.
+    """
+
+    cells: int
+    overlap: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.cells not in (5, 9):
+            raise RegionError(f"no grid has {self.cells} cells: static-5 and static-9 exist.")
+        if not 0.0 <= self.overlap <= 0.5:
+            raise RegionError(f"grid overlap {self.overlap:g} is outside [0, 0.5], a share of the image.")
+
+    @classmethod
+    def parse(cls, word: str) -> Self:
+        """Read `static-9` or `static-9@0.1`."""
+        found = re.fullmatch(r"static-(\d+)(?:@(\d*\.?\d+))?", word)
+        if found is None:
+            raise RegionError(f"{word!r} is not a grid: write static-5, static-9 or static-9@OVERLAP.")
+        return cls(int(found[1]), float(found[2] or 0.0))
+
+    def __str__(self) -> str:
+        return f"static-{self.cells}" + (f"@{self.overlap:g}" if self.overlap else "")
+
+    def boxes(self) -> tuple[Box, ...]:
+        """The cells, in their fixed order."""
+        per_axis = 3 if self.cells == 9 else 2
+        spans = [self._span(index, per_axis) for index in range(per_axis)]
+        cells = [Box(x1, y1, x2, y2) for y1, y2 in spans for x1, x2 in spans]
+        if self.cells == 5:
+            half = (1 / per_axis + self.overlap) / 2
+            cells.append(Box(0.5 - half, 0.5 - half, 0.5 + half, 0.5 + half))
+        return tuple(cells)
+
+    def _span(self, index: int, per_axis: int) -> tuple[float, float]:
+        size = 1 / per_axis + self.overlap
+        if index == 0:
+            return 0.0, min(size, 1.0)
+        if index == per_axis - 1:
+            return max(1.0 - size, 0.0), 1.0
+        return 0.5 - size / 2, 0.5 + size / 2
+
+
+def tiles(size_wh: tuple[int, int], *, input_side: int) -> tuple[Box, ...]:
+    """The tiles of an image far beyond an encoder's input (maps, slides, panoramas); none for a photo."""
+    short, long = min(size_wh), max(size_wh)
+    stretched = long / short >= TILED_ASPECT and short >= input_side
+    if long <= TILED_LONG_SIDE and not stretched:
+        return ()
+    side = max(min(short, TILE_SIDE), input_side)
+    columns, rows = (max(1, round(length / side)) for length in size_wh)
+    while columns * rows > TILES_MOST:
+        side *= 2
+        columns, rows = (max(1, round(length / side)) for length in size_wh)
+    return tuple(
+        Box(column / columns, row / rows, (column + 1) / columns, (row + 1) / rows)
+        for row in range(rows)
+        for column in range(columns)
+    )
