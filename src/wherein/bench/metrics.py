@@ -1,0 +1,229 @@
+"""Scoring kernels: arrays in, fractions out. Each rule is stated where it is computed; no file is read here.
+
+A *position* is a 0-based place in a ranking from which junk was already removed; `relevant` is how many
+relevant items there are, found or not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+IOU_THRESHOLDS = tuple(t / 100 for t in range(50, 100, 5))
+RECALL_POINTS: Floats = np.linspace(0, 1, 101)
+
+
+def positions_of(ranking: ArrayLike, *, relevant: ArrayLike, junk: ArrayLike = ()) -> Ints:
+    """Positions of the relevant ids in a ranking of ids once the junk ids are taken out of it."""
+    order = np.asarray(ranking, dtype=np.int64)
+    found = np.flatnonzero(np.isin(order, np.asarray(relevant, dtype=np.int64)))
+    dropped = np.flatnonzero(np.isin(order, np.asarray(junk, dtype=np.int64)))
+    return np.asarray(found - np.searchsorted(dropped, found), dtype=np.int64)
+
+
+def average_precision(positions: Ints, *, relevant: int) -> float:
+    """Step AP: the sum of precision at each relevant item found, over the number of relevant items."""
+    if relevant == 0:
+        return 0.0
+    return float(np.sum(np.arange(1, len(positions) + 1) / (positions + 1.0)) / relevant)
+
+
+def r_precision(positions: Ints, *, relevant: int) -> float:
+    """Recall within the first `relevant` places."""
+    return float(np.count_nonzero(positions < relevant) / relevant) if relevant else 0.0
+
+
+def precision_at(positions: Ints, k: int, *, length: int) -> float:
+    """Share of relevant items in the first min(k, length) places of a ranking of `length` items."""
+    depth = min(k, length)
+    return float(np.count_nonzero(positions < depth) / depth) if depth else 0.0
+
+
+def trapezoidal_ap(positions: Ints, *, relevant: int) -> float:
+    """Revisited AP: each relevant item adds the mean of the precisions just before and just at it."""
+    if relevant == 0:
+        return float("nan")
+    found = np.arange(len(positions))
+    before = np.divide(found, positions, out=np.ones(len(positions)), where=positions > 0)
+    return float(np.sum((before + (found + 1) / (positions + 1.0)) / 2) / relevant)
+
+
+def capped_precision_at(positions: Ints, k: int) -> float:
+    """Revisited P@k: divides by the place of the last relevant item when that comes before k."""
+    if len(positions) == 0:
+        return 0.0
+    depth = min(int(positions.max()) + 1, k)
+    return float(np.count_nonzero(positions < depth) / depth)
+
+
+def interpolated_precision(positions: Ints, *, relevant: int) -> Floats:
+    """Best precision at each recall of RECALL_POINTS or beyond it: one query's precision–recall curve."""
+    curve = np.zeros(len(RECALL_POINTS))
+    if relevant == 0 or len(positions) == 0:
+        return curve
+    found = np.arange(1, len(positions) + 1)
+    best = np.maximum.accumulate((found / (positions + 1.0))[::-1])[::-1]
+    first = np.searchsorted(found / relevant, RECALL_POINTS - 1e-12)
+    reached = first < len(positions)
+    curve[reached] = best[first[reached]]
+    return curve
+
+
+@dataclass(frozen=True)
+class CandidateLists:
+    """Scored candidate lists of n queries, best first, padded to a rectangle.
+
+    `scores` (n, length) holds NaN where a list has ended; `relevant` (n, length); `repeated` (n, length) is
+    the best score among earlier entries with the same id, -inf where there is none; `truth` (n,) counts the
+    relevant items of each query, found or not.
+    """
+
+    scores: Floats
+    relevant: Bools
+    repeated: Floats
+    truth: Ints
+
+
+def candidate_lists(
+    ids: Sequence[Sequence[int]], scores: Sequence[Sequence[float]], *, truth: Sequence[Sequence[int]]
+) -> CandidateLists:
+    """Pack per-query candidate ids, their scores and the relevant ids."""
+    lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
+    width = int(lengths.max(initial=0))
+    filled = np.arange(width) < lengths[:, None]
+    packed_ids = np.full((len(ids), width), -1, dtype=np.int64)
+    packed_scores = np.full((len(ids), width), np.nan)
+    total = int(lengths.sum())
+    packed_ids[filled] = np.fromiter((i for row in ids for i in row), dtype=np.int64, count=total)
+    packed_scores[filled] = np.fromiter((s for row in scores for s in row), dtype=np.float64, count=total)
+
+    counts = np.fromiter(map(len, truth), dtype=np.int64, count=len(truth))
+    wanted = np.fromiter((i for row in truth for i in row), dtype=np.int64, count=int(counts.sum()))
+    # One key per (query, id) makes membership a single sorted lookup over all queries at once.
+    span = 1 + max(int(packed_ids.max(initial=0)), int(wanted.max(initial=0)))
+    keys = np.arange(len(ids))[:, None] * span + packed_ids
+    owned = np.repeat(np.arange(len(truth)), counts) * span + wanted
+    relevant = np.isin(keys, owned) & filled
+    return CandidateLists(packed_scores, relevant, _repeats(packed_ids, packed_scores, filled), counts)
+
+
+def _repeats(ids: Ints, scores: Floats, filled: Bools) -> Floats:
+    repeated = np.full(ids.shape, -np.inf)
+    in_order = np.sort(np.where(filled, ids, -1), axis=1)
+    doubled = np.any((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0), axis=1)
+    for row in np.flatnonzero(doubled):
+        best: dict[int, float] = {}
+        for column in np.flatnonzero(filled[row]):
+            key, score = int(ids[row, column]), float(scores[row, column])
+            repeated[row, column] = best.get(key, -np.inf)
+            best[key] = max(score, best.get(key, -np.inf))
+    return repeated
+
+
+def truncated_ap(
+    lists: CandidateLists, *, ks: Sequence[int], threshold: float = -np.inf, divisor: str = "official"
+) -> Floats:
+    """AP@k of every query for every k, (len(ks), n), of the candidates with score >= threshold.
+
+    `official` divides the sum of precisions by max(|truth|, that sum, 1) and gives a query without truth 1
+    when nothing is kept and 0 otherwise; `paper` divides by min(|truth|, k) and gives such a query NaN.
+    """
+    keep = lists.scores >= threshold
+    rank = np.cumsum(keep, axis=1, dtype=np.int32)
+    rows, columns = np.nonzero(lists.relevant & keep)
+    at = rank[rows, columns]
+    first = lists.repeated[rows, columns] < threshold
+    if threshold == -np.inf:
+        first = np.isneginf(lists.repeated[rows, columns])
+    # Hits so far within the row: the running total minus the total when the row began.
+    running = np.cumsum(first)
+    starts = np.searchsorted(rows, rows)
+    before = np.where(starts > 0, running[starts - 1], 0) if len(rows) else running
+    precision = (running - before) / at
+    out = np.empty((len(ks), len(lists.truth)))
+    for line, k in enumerate(ks):
+        sums = np.bincount(rows, weights=precision * (at <= k), minlength=len(lists.truth))
+        if divisor == "paper":
+            out[line] = sums / np.maximum(np.maximum(np.minimum(lists.truth, k), sums), 1)
+            out[line, lists.truth == 0] = np.nan
+        else:
+            out[line] = sums / np.maximum(np.maximum(lists.truth, sums), 1)
+            out[line, lists.truth == 0] = ~keep[lists.truth == 0].any(axis=1)
+    return out
+
+
+def rejection_rates() -> Floats:
+    """The eleven false positive rates of t-mAP, with the rounding of the official evaluator."""
+    return np.linspace(0, 1.0, num=11, endpoint=True)
+
+
+def rejection_thresholds(best_scores: ArrayLike, *, lowest: float = -1.0) -> Floats:
+    """Score thresholds of t-mAP from each query's best score against distractors, one per rate."""
+    ordered = np.sort(np.asarray(best_scores, dtype=np.float64))
+    # ceil of the float product, not of the exact one: 0.3999… × N must round as it does officially.
+    places = np.ceil((1 - rejection_rates()) * len(ordered)).astype(np.int64) - 1
+    thresholds = ordered[places] if len(ordered) else np.full(len(places), lowest)
+    thresholds[-1] = lowest
+    return np.asarray(thresholds, dtype=np.float64)
+
+
+def thresholded_ap(
+    lists: CandidateLists, *, ks: Sequence[int], thresholds: ArrayLike, divisor: str = "official"
+) -> Floats:
+    """AP@k at every threshold, (len(thresholds), len(ks), n); its mean over all axes but ks is t-mAP@k."""
+    levels = np.asarray(thresholds, dtype=np.float64)
+    return np.stack([truncated_ap(lists, ks=ks, threshold=float(t), divisor=divisor) for t in levels])
+
+
+def known_item(ranks: ArrayLike, *, ks: Sequence[int] = (1, 10, 100, 1000)) -> dict[str, float]:
+    """Recall at each k and mean rank (`MNR`) of one target per query; ranks are 1-based."""
+    places = np.asarray(ranks, dtype=np.float64)
+    recalls = {f"R@{k}": float(np.mean(places <= k)) for k in ks}
+    return {**recalls, "MNR": float(np.mean(places))}
+
+
+@dataclass(frozen=True)
+class LocatedQuery:
+    """One query of the database task: ranked ids, relevant ids with the IoU reached on each, junk ids."""
+
+    ranking: Ints
+    relevant: Ints
+    ious: Floats
+    junk: Ints
+
+
+def located_ap(query: LocatedQuery, *, threshold: float, keep_failed: bool) -> float:
+    """Trapezoidal AP in which a relevant image counts only if its IoU is strictly above the threshold.
+
+    A relevant image that fails leaves the denominator too (official) unless `keep_failed` (paper). NaN when
+    no image is left to find.
+    """
+    passed = query.relevant[query.ious > threshold]
+    positions = positions_of(query.ranking, relevant=passed, junk=query.junk)
+    return trapezoidal_ap(positions, relevant=len(query.relevant) if keep_failed else len(passed))
+
+
+def map_50_5_95(
+    queries: Sequence[LocatedQuery], *, keep_failed: bool, skipped: frozenset[int] = frozenset()
+) -> tuple[float, Floats]:
+    """mAP@50:5:95 and the mAP at each of IOU_THRESHOLDS.
+
+    Queries with nothing to find leave the mean; the `skipped` ones score nothing yet stay in its
+    denominator. A threshold at which no query is left scores 0.
+    """
+    levels = np.zeros(len(IOU_THRESHOLDS))
+    for line, threshold in enumerate(IOU_THRESHOLDS):
+        scored = [
+            located_ap(query, threshold=threshold, keep_failed=keep_failed)
+            for number, query in enumerate(queries)
+            if number not in skipped
+        ]
+        present = [ap for ap in scored if not np.isnan(ap)]
+        count = len(present) + sum(number < len(queries) for number in skipped)
+        levels[line] = sum(present) / count if count else 0.0
+    return float(np.mean(levels)), levels
