@@ -1,0 +1,168 @@
+"""An evaluation as one HTML file: no request leaves it, light and dark, every query can be opened."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from wherein.bench.evaluation import Evaluation, QueryScore
+from wherein.bench.plots import line_plots, matrix_plot
+from wherein.bench.report import json_safe, reference_table, running_costs
+from wherein.bench.tables import Table, figure, headline, is_plain, tables
+
+
+@dataclass(frozen=True)
+class Drill:
+    """What the sortable table of queries shows; `pictures` are data URIs by the name they illustrate."""
+
+    queries: Sequence[QueryScore]
+    columns: Sequence[str]
+    signed: bool = False
+    pictures: Mapping[str, str] | None = None
+
+
+def page(*, title: str, subtitle: str, sections: Iterable[str], drill: Drill | None = None) -> str:
+    """A whole page from its sections, which are HTML already."""
+    template = files("wherein.bench").joinpath("page.html").read_text(encoding="utf-8")
+    head = f"<header><h1>{escape(title)}</h1><p>{escape(subtitle)}</p></header>"
+    data = json.dumps(_drill_data(drill), ensure_ascii=False, separators=(",", ":"))
+    return (
+        template.replace("<!--title-->", escape(f"{title} — {subtitle}"))
+        .replace("<!--body-->", head + "".join(sections))
+        .replace("<!--data-->", data.replace("<", "\\u003c"))  # no text can close the script
+    )
+
+
+def _drill_data(drill: Drill | None) -> dict[str, Any]:
+    if drill is None:
+        return {"queries": [], "columns": [], "groups": []}
+    queries = [
+        {
+            "id": query.query_id,
+            "group": query.group,
+            "values": [_rounded(query.metrics.get(column)) for column in drill.columns],
+            "detail": json_safe(query.detail),
+        }
+        for query in drill.queries
+    ]
+    columns = [{"name": name, "plain": is_plain(name), "signed": drill.signed} for name in drill.columns]
+    groups = sorted({query.group for query in drill.queries})
+    return {"queries": queries, "columns": columns, "groups": groups, "pictures": dict(drill.pictures or {})}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else round(float(value), 6)
+
+
+def cards(figures: Mapping[str, float], costs: Mapping[str, str]) -> str:
+    """The headline figures, large, and the running costs, small."""
+    large = "".join(
+        f"<div><b>{figure(value, name)}</b><span>{escape(name)}</span></div>"
+        for name, value in figures.items()
+    )
+    small = "".join(
+        f'<div class="cost"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+        for name, value in costs.items()
+    )
+    return "".join(f'<section class="figures">{row}</section>' for row in (large, small) if row)
+
+
+def html_table(table: Table, *, beside: bool = False) -> str:
+    """A table; in the papers' one, figures are rows and the first column is this run's."""
+    own = ' class="own"' if beside else ""
+    heads = "".join(
+        f"<th{own if number == 0 else ''}>{escape(column)}</th>"
+        for number, column in enumerate(table.columns)
+    )
+    rows = []
+    for label, row in table.rows:
+        cells = "".join(
+            f"<td{own if number == 0 else ''}>{figure(row.get(column), label if beside else column)}</td>"
+            for number, column in enumerate(table.columns)
+        )
+        rows.append(f"<tr><th>{escape(label)}</th>{cells}</tr>")
+    kind = ' class="beside"' if beside else ""
+    return (
+        f'<div class="scroll"><table{kind}><thead><tr><th></th>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def section(title: str, inner: str) -> str:
+    """A titled section, or nothing where there is nothing to show."""
+    return f"<h2>{escape(title)}</h2>{inner}" if inner else ""
+
+
+def warning_lines(warnings: Iterable[str]) -> str:
+    """Every warning on a line of its own."""
+    return "".join(f'<p class="warning">{escape(warning)}</p>' for warning in warnings)
+
+
+def _matrices(variants: object) -> str:
+    if not isinstance(variants, Mapping):
+        return ""
+    drawn = []
+    for name, variant in variants.items():
+        if isinstance(variant, Mapping) and "labels" in variant and "matrix" in variant:
+            drawn.append(matrix_plot(variant["labels"], variant["matrix"], caption=str(name)))
+    return "".join(drawn)
+
+
+def _variant_tables(variants: object) -> str:
+    if not isinstance(variants, Mapping):
+        return ""
+    rest = {
+        name: variant
+        for name, variant in variants.items()
+        if isinstance(variant, Mapping) and "matrix" not in variant
+    }
+    return "".join(html_table(table) for table in tables(rest))
+
+
+def metric_names(queries: Iterable[QueryScore]) -> list[str]:
+    """Every figure any query has, in the order of their first appearance."""
+    return list(dict.fromkeys(name for query in queries for name in query.metrics))
+
+
+def evaluation_page(
+    evaluation: Evaluation, *, method: str = "", pictures: Mapping[str, str] | None = None
+) -> str:
+    """The page of one evaluation."""
+    beside = reference_table(evaluation, name=method or "this run")
+    made = tables(evaluation.scores)
+    variants = evaluation.scores.get("variants")
+    drill = Drill(queries=evaluation.queries, columns=metric_names(evaluation.queries), pictures=pictures)
+    sections = [
+        warning_lines(evaluation.warnings),
+        cards(headline(evaluation.scores), running_costs(evaluation.scores)),
+        *(
+            section(table.title or "Figures", html_table(table))
+            for table in made
+            if len(made) > 1 or len(table.rows) > 1
+        ),
+        section("Beside the papers, percent", html_table(beside, beside=True) if beside else ""),
+        section(
+            "Curves", f'<div class="plots">{line_plots(evaluation.curves)}</div>' if evaluation.curves else ""
+        ),
+        section("Variants", _variant_tables(variants)),
+        section("Confusion", _matrices(variants)),
+        section("Queries", '<div id="queries"></div>' if evaluation.queries else ""),
+    ]
+    subtitle = f"{method} · {evaluation.protocol} scoring" if method else f"{evaluation.protocol} scoring"
+    return page(title=evaluation.benchmark, subtitle=subtitle, sections=sections, drill=drill)
+
+
+def write_html(
+    evaluation: Evaluation,
+    path: str | Path,
+    *,
+    method: str = "",
+    pictures: Mapping[str, str] | None = None,
+) -> None:
+    """Write the evaluation as one self-contained page."""
+    text = evaluation_page(evaluation, method=method, pictures=pictures)
+    Path(path).write_text(text, encoding="utf-8")

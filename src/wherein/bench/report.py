@@ -1,0 +1,190 @@
+"""An evaluation for people and for papers: terminal table, JSON, Markdown, LaTeX. HTML is `html.py`."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as RichTable
+
+from wherein.bench.evaluation import Evaluation
+from wherein.bench.tables import Table, figure, lookup, tables
+
+Format = Literal["table", "json", "markdown", "latex"]
+
+
+def json_safe(value: Any) -> Any:
+    """The value with NaN and infinity as null, which JSON has no words for."""
+    if isinstance(value, Mapping):
+        return {str(name): json_safe(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_safe(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def reference_table(evaluation: Evaluation, *, name: str = "this run") -> Table | None:
+    """The papers' numbers beside this run's: one column per method, one row per figure both have."""
+    columns = (name, *(method for method, _ in evaluation.reference))
+    keys = list(dict.fromkeys(key for _, figures in evaluation.reference for key in figures))
+    rows = []
+    for key in keys:
+        own = lookup(evaluation.scores, key)
+        row = {method: figures[key] for method, figures in evaluation.reference if key in figures}
+        rows.append((key.replace("/", " "), {name: math.nan if own is None else own, **row}))
+    return Table(title="beside the papers", columns=columns, rows=tuple(rows)) if rows else None
+
+
+def running_costs(scores: Mapping[str, Any]) -> dict[str, str]:
+    """What the run took, in words for people; empty for predictions made elsewhere."""
+    timing = scores.get("timing")
+    words: dict[str, str] = {}
+    if isinstance(timing, Mapping):
+        words |= {
+            "seconds per query": f"{timing.get('seconds_per_query', math.nan):.4g}",
+            "setup": f"{timing.get('setup_seconds', math.nan):.4g} s",
+        }
+        if timing.get("peak_memory_bytes"):
+            words["peak memory"] = f"{timing['peak_memory_bytes'] / 2**20:,.0f} MiB"
+    if scores.get("bytes_per_image") is not None:
+        words["bytes per image"] = f"{scores['bytes_per_image']:,.0f}"
+    return words
+
+
+def _column_of(table: Table, column: str, label: str) -> str:
+    """The name that decides how a figure is printed: in the reference table figures are rows."""
+    return label if table.title == "beside the papers" else column
+
+
+def _cells(table: Table, label: str, row: Mapping[str, float]) -> list[str]:
+    return [figure(row.get(column), _column_of(table, column, label)) for column in table.columns]
+
+
+def _heading(evaluation: Evaluation) -> str:
+    return f"{evaluation.benchmark} · {evaluation.protocol}"
+
+
+def _all_tables(evaluation: Evaluation) -> list[Table]:
+    beside = reference_table(evaluation)
+    return [*tables(evaluation.scores), *([beside] if beside else [])]
+
+
+def _quiet_table(title: str) -> RichTable:
+    return RichTable(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+
+
+def rich_tables(evaluation: Evaluation) -> list[RichTable]:
+    """The tables as rich renders them; the reference table is turned, so that it fits a terminal."""
+    made = []
+    for table in tables(evaluation.scores):
+        title = " · ".join(part for part in (_heading(evaluation), table.title) if part)
+        made.append(rich_table(table, title=title))
+    beside = reference_table(evaluation)
+    if beside:
+        turned = _quiet_table(f"{_heading(evaluation)} · {beside.title}")
+        turned.add_column("method")
+        for label, _ in beside.rows:
+            turned.add_column(label, justify="right")
+        for method in beside.columns:
+            cells = [figure(row.get(method), label) for label, row in beside.rows]
+            turned.add_row(method, *cells, style="bold" if method == beside.columns[0] else "")
+        made.append(turned)
+    return made
+
+
+def rich_table(table: Table, *, title: str) -> RichTable:
+    """One table for the terminal."""
+    made = _quiet_table(title)
+    made.add_column("")
+    for column in table.columns:
+        made.add_column(column, justify="right")
+    for label, row in table.rows:
+        made.add_row(label, *_cells(table, label, row))
+    return made
+
+
+def _as_text(evaluation: Evaluation) -> str:
+    from io import StringIO
+
+    from rich.console import Console
+
+    console = Console(file=StringIO(), width=120, force_terminal=False)
+    for table in rich_tables(evaluation):
+        console.print(table)
+    costs = running_costs(evaluation.scores)
+    if costs:
+        console.print("  ".join(f"{name} {value}" for name, value in costs.items()))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def _as_json(evaluation: Evaluation) -> str:
+    return json.dumps(json_safe(evaluation.scores), ensure_ascii=False, indent=2) + "\n"
+
+
+def _as_markdown(evaluation: Evaluation) -> str:
+    lines = [f"## {_heading(evaluation)}", ""]
+    for table in _all_tables(evaluation):
+        if table.title:
+            lines += [f"### {table.title}", ""]
+        lines += markdown_table(table)
+    costs = running_costs(evaluation.scores)
+    if costs:
+        lines += [" · ".join(f"{name} {value}" for name, value in costs.items()), ""]
+    lines += [f"> {warning}" for warning in evaluation.warnings]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def markdown_table(table: Table) -> list[str]:
+    """One table in Markdown, with the blank line that must follow it."""
+    lines = [f"| | {' | '.join(table.columns)} |", f"|---|{'---:|' * len(table.columns)}"]
+    lines += [f"| {label} | {' | '.join(_cells(table, label, row))} |" for label, row in table.rows]
+    return [*lines, ""]
+
+
+_LATEX: Final = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--",
+}  # fmt: skip
+
+
+def latex_escape(text: str) -> str:
+    """Text as LaTeX prints it."""
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+def _as_latex(evaluation: Evaluation) -> str:
+    return "\n".join(latex_table(table, caption=_heading(evaluation)) for table in _all_tables(evaluation))
+
+
+def latex_table(table: Table, *, caption: str) -> str:
+    """One table for a paper, in booktabs rules; figures are percent where they are fractions."""
+    caption = " · ".join(part for part in (caption, table.title) if part)
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{latex_escape(caption)}}}",
+        rf"  \begin{{tabular}}{{l{'r' * len(table.columns)}}}",
+        r"    \toprule",
+        "    " + " & ".join(["", *map(latex_escape, table.columns)]) + r" \\",
+        r"    \midrule",
+    ]
+    for label, row in table.rows:
+        lines.append("    " + " & ".join(map(latex_escape, [label, *_cells(table, label, row)])) + r" \\")
+    lines += [r"    \bottomrule", r"  \end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+_RENDERERS: Final[dict[str, Callable[[Evaluation], str]]] = {
+    "table": _as_text,
+    "json": _as_json,
+    "markdown": _as_markdown,
+    "latex": _as_latex,
+}
+
+
+def render(evaluation: Evaluation, format: Format = "table") -> str:
+    """The evaluation as text; tables show percent, JSON holds the scores document with fractions."""
+    return _RENDERERS[format](evaluation)

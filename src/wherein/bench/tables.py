@@ -1,0 +1,116 @@
+"""A scores document as tables: one row per group, one column per figure. Every renderer starts here."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Figures that are not fractions: ranks, counts and seconds are printed as they are.
+PLAIN_FIGURES = (
+    "MNR",
+    "MedR",
+    "rank",
+    "seconds",
+    "bytes",
+    "queries",
+    "IoU n",
+    "n",
+    "score",
+    "statistic",
+    "p",
+)
+# Not figures of the method: shown elsewhere, or too long to show.
+SET_ASIDE = ("timing", "bytes_per_image", "ious", "variants", "runs")
+LONG_GROUP = 8  # a group with more rows gets a table of its own
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table; a row is its label and its figures by column, absent where it has none."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, Mapping[str, float]], ...]
+
+
+def is_figure(value: object) -> bool:
+    """Is the value a figure (a number or an explicit null) rather than a group of them?"""
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def is_plain(column: str) -> bool:
+    """Is the figure printed as it is, not as a percentage?"""
+    last = column.rsplit("/", 1)[-1]
+    return any(last == name or last.startswith(f"{name}_") or last.endswith(name) for name in PLAIN_FIGURES)
+
+
+def figure(value: float | None, column: str) -> str:
+    """One figure for people: percent with two digits, ranks and seconds plain, a dash for none."""
+    if value is None or math.isnan(value):
+        return "–"
+    if not is_plain(column):
+        return f"{100 * value:.2f}"
+    return f"{value:.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _as_float(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _row(group: Mapping[str, Any]) -> dict[str, float]:
+    """A group with at least one figure of its own, its sub-groups folded in as `name sub`."""
+    figures: dict[str, float] = {}
+    for name, value in group.items():
+        if is_figure(value):
+            figures[name] = _as_float(value)
+        elif isinstance(value, Mapping):
+            for sub, leaf in value.items():
+                if is_figure(leaf):
+                    figures[f"{name} {sub}"] = _as_float(leaf)
+    return figures
+
+
+def _rows(
+    group: Mapping[str, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], dict[str, float]]]:
+    if any(is_figure(value) for value in group.values()):
+        yield path, _row(group)
+        return
+    for name, value in group.items():
+        if isinstance(value, Mapping):
+            yield from _rows(value, (*path, name))
+
+
+def tables(scores: Mapping[str, Any]) -> tuple[Table, ...]:
+    """The tables of a scores document: groups that share their columns share a table."""
+    document = {name: value for name, value in scores.items() if name not in SET_ASIDE}
+    categories = document.pop("categories", None)
+    if isinstance(categories, Mapping):  # {name: MAP}: names are rows here, not columns
+        document["categories"] = {name: {"MAP": value} for name, value in categories.items()}
+    listed = list(_rows(document, ()))
+    sizes = Counter(path[0] for path, _ in listed if path)
+    found: dict[tuple[str, tuple[str, ...]], list[tuple[str, dict[str, float]]]] = {}
+    for path, row in listed:
+        long = bool(path) and sizes[path[0]] > LONG_GROUP
+        label = " ".join(path[1:] if long else path)
+        found.setdefault((path[0] if long else "", tuple(row)), []).append((label, row))
+    return tuple(
+        Table(title=title, columns=columns, rows=tuple(rows)) for (title, columns), rows in found.items()
+    )
+
+
+def headline(scores: Mapping[str, Any]) -> dict[str, float]:
+    """The first row of a scores document: the figures a method is known by."""
+    made = tables(scores)
+    return dict(made[0].rows[0][1]) if made and made[0].rows else {}
+
+
+def lookup(scores: Mapping[str, Any], key: str) -> float | None:
+    """A figure by its path (`skippable/long/R@1`), or by its bare name in the headline row."""
+    value: Any = scores
+    for step in key.split("/"):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if value is None or not is_figure(value):
+        value = headline(scores).get(key.replace("/", " "), headline(scores).get(key))
+    return None if value is None or math.isnan(value) else float(value)
