@@ -1,0 +1,172 @@
+"""FORB: flat objects, with rejection. Its metadata and the per-object result files."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wherein.bench.readers import field_of, read_ndjson, require_file
+from wherein.errors import DataError
+
+# Database sizes of the full benchmark, in the global order of the objects.
+OFFICIAL_SIZES: Final[dict[str, int]] = {
+    "animated_cards": 12529,
+    "photorealistic_cards": 1005,
+    "bookcovers": 11209,
+    "paintings": 1045,
+    "currency": 1583,
+    "logos": 709,
+    "packaged_goods": 2858,
+    "movie_posters": 23497,
+}
+OBJECTS: Final = tuple(OFFICIAL_SIZES)
+DIFFICULTIES: Final = ("easy", "medium", "hard")
+
+
+@dataclass(frozen=True)
+class ForbQuery:
+    """One query; `truth` holds 1-based ids within its object, as published."""
+
+    object: str
+    query_id: str
+    image: str
+    truth: tuple[int, ...]
+    difficulty: str
+
+
+@dataclass(frozen=True)
+class Forb:
+    """The queries of the objects found on disk, and how many database images come before each object."""
+
+    root: Path
+    objects: tuple[str, ...]
+    queries: tuple[ForbQuery, ...]
+    database: tuple[str, ...]
+    offsets: Mapping[str, int]
+    warnings: tuple[str, ...]
+
+
+def offsets_of(sizes: Mapping[str, int]) -> dict[str, int]:
+    """The global id of each object's first database image."""
+    offsets, before = {}, 0
+    for name in OBJECTS:
+        offsets[name] = before
+        before += sizes.get(name, 0)
+    return offsets
+
+
+OFFICIAL_OFFSETS: Final = offsets_of(OFFICIAL_SIZES)
+OFFICIAL_TOTAL: Final = sum(OFFICIAL_SIZES.values())
+
+
+def metadata_folder(root: Path) -> Path:
+    """The folder with the ndjson files: ROOT/metadata, or ROOT itself."""
+    for folder in (root / "metadata", root):
+        if any((folder / f"{name}_gt.ndjson").is_file() for name in OBJECTS):
+            return folder
+    raise DataError(
+        f"no FORB truth under {root}: <object>_gt.ndjson is needed in metadata/; "
+        f"objects are {', '.join(OBJECTS)}"
+    )
+
+
+def load(root: Path) -> Forb:
+    """Queries and truth of every object on disk."""
+    folder = metadata_folder(root)
+    objects = tuple(name for name in OBJECTS if (folder / f"{name}_gt.ndjson").is_file())
+    warnings = []
+    if len(objects) < len(OBJECTS):
+        absent = ", ".join(name for name in OBJECTS if name not in objects)
+        warnings.append(f"only {len(objects)} of {len(OBJECTS)} objects have truth on disk; without {absent}")
+    queries = tuple(query for name in objects for query in _queries(folder / f"{name}_gt.ndjson", name))
+    if not queries:
+        raise DataError(f"the <object>_gt.ndjson files in {folder} are empty; download the metadata again")
+    database, sizes = _database(folder)
+    return Forb(root, objects, queries, database, offsets_of(sizes), tuple(warnings))
+
+
+def _queries(path: Path, name: str) -> list[ForbQuery]:
+    queries = []
+    for number, record in read_ndjson(path):
+        where = f"{path}, line {number}"
+        ids = field_of(record, "groundtruth_ids", list, where=where)
+        if not all(isinstance(item, int) and item >= 1 for item in ids):
+            raise DataError(f"{where}: groundtruth_ids counts from 1 within {name}, found {ids!r}")
+        difficulty = str(record.get("difficulty", ""))
+        if difficulty not in DIFFICULTIES:
+            raise DataError(f"{where}: difficulty {difficulty!r} is none of {', '.join(DIFFICULTIES)}")
+        query_id = str(field_of(record, "query_id", (int, str), where=where))
+        queries.append(ForbQuery(name, query_id, str(record.get("query_image", "")), tuple(ids), difficulty))
+    _no_doubles([query.query_id for query in queries], path)
+    return queries
+
+
+def _no_doubles(ids: list[str], path: Path) -> None:
+    if len(set(ids)) < len(ids):
+        double = next(query_id for query_id in ids if ids.count(query_id) > 1)
+        raise DataError(f"{path}: query_id {double} appears twice; every query has one line")
+
+
+def _database(folder: Path) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Database images in global order, and how many belong to each object (official where unknown)."""
+    listing = folder / "all_database_images.txt"
+    if listing.is_file():
+        images = tuple(filter(None, map(str.strip, listing.read_text(encoding="utf-8").splitlines())))
+        owners = Counter(image.split("/", 1)[0] for image in images)
+        if images and set(owners) <= set(OBJECTS):
+            return images, dict(owners)
+    files = {name: folder / f"{name}_database.ndjson" for name in OBJECTS}
+    if all(path.is_file() for path in files.values()):
+        listed = {
+            name: [str(record.get("image", "")) for _, record in read_ndjson(path)]
+            for name, path in files.items()
+        }
+        return tuple(image for images in listed.values() for image in images), {
+            n: len(i) for n, i in listed.items()
+        }
+    return (), dict(OFFICIAL_SIZES)
+
+
+@dataclass(frozen=True)
+class ForbResults:
+    """The candidates of one result file by query id, in the order of its lines."""
+
+    path: Path
+    query_ids: tuple[str, ...]
+    candidates: tuple[tuple[int, ...], ...]
+    scores: tuple[tuple[float, ...], ...]
+
+
+def read_results(folder: Path, *, name: str, against: str) -> ForbResults:
+    """`{object}_{all|oods}.ndjson`: ids of database images, best first, with their scores."""
+    path = require_file(
+        folder / f"{name}_{against}.ndjson",
+        what=f"FORB results of {name} against {against}",
+        hint="--predictions is the folder with <object>_all.ndjson and <object>_oods.ndjson for every object",
+    )
+    query_ids, candidates, scores = [], [], []
+    for number, record in read_ndjson(path):
+        where = f"{path}, line {number}"
+        query_ids.append(str(field_of(record, "query_id", (int, str), where=where)))
+        ids = field_of(record, "candidate_db_ids", list, where=where)
+        values = field_of(record, "global_scores", list, where=where)
+        _check_candidates(ids, values, where=where)
+        candidates.append(tuple(ids))
+        scores.append(tuple(values))
+    _no_doubles(query_ids, path)
+    return ForbResults(path, tuple(query_ids), tuple(candidates), tuple(scores))
+
+
+def _check_candidates(ids: list[Any], values: list[Any], *, where: str) -> None:
+    if len(ids) != len(values):
+        raise DataError(
+            f"{where}: {len(ids)} candidate_db_ids but {len(values)} global_scores; one score each"
+        )
+    for item in ids:
+        if type(item) is not int or item < 0:
+            raise DataError(f"{where}: candidate {item!r} is not a 0-based position in the database")
+    for value in values:
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise DataError(f"{where}: score {value!r} is not a finite number")

@@ -1,0 +1,132 @@
+"""The sub-region search study on the Marine Video Kit: annotations per author, and our prediction lines."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wherein.bench.readers import field_of, read_json, read_ndjson, require_file
+from wherein.errors import DataError
+
+FRAME_WH: Final = (682, 384)
+SETS: Final = {"skippable": "skippable", "non-skippable": "non_skippable"}
+TEXTS: Final = ("short", "long")
+IMAGE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One described region: its frame, two texts, and its box in pixels of a 682×384 frame (x1<x2, y1<y2)."""
+
+    set: str
+    author: str
+    id: str
+    frame: int
+    short: str
+    long: str
+    xyxy: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class SubRegion:
+    """The annotations of both sets."""
+
+    root: Path
+    annotations: tuple[Annotation, ...]
+    warnings: tuple[str, ...]
+
+
+def load(root: Path) -> SubRegion:
+    """Every `skippable/<author>.json` and `non_skippable/<author>.json`."""
+    annotations: list[Annotation] = []
+    warnings = []
+    swapped = 0
+    for name, folder in SETS.items():
+        files = sorted((root / folder).glob("*.json"))
+        if not files:
+            warnings.append(f"no annotations in {root / folder}; the {name} figures are left out")
+        for path in files:
+            for annotation, turned in _annotations(path, name):
+                annotations.append(annotation)
+                swapped += turned
+    if not annotations:
+        raise DataError(
+            f"no annotations under {root}: skippable/ and non_skippable/ hold one JSON list per author"
+        )
+    if swapped:
+        warnings.append(f"{swapped} boxes had swapped corners; they were put in order")
+    return SubRegion(root, tuple(annotations), tuple(warnings))
+
+
+def _annotations(path: Path, name: str) -> Iterator[tuple[Annotation, bool]]:
+    document = read_json(path)
+    if not isinstance(document, list):
+        raise DataError(f"{path}: a list of annotations is needed")
+    seen = set()
+    for number, record in enumerate(document):
+        where = f"{path}, annotation {number}"
+        if not isinstance(record, dict):
+            raise DataError(f"{where}: an object is needed")
+        x1, y1, x2, y2 = _rect(field_of(record, "rect", list, where=where), where=where)
+        identity = str(field_of(record, "id", (int, str), where=where))
+        if identity in seen:
+            raise DataError(f"{where}: id {identity} appears twice in this file")
+        seen.add(identity)
+        annotation = Annotation(
+            set=name,
+            author=path.stem,
+            id=identity,
+            frame=field_of(record, "frameIdx", int, where=where),
+            short=field_of(record, "desc_short", str, where=where),
+            long=field_of(record, "desc_long", str, where=where),
+            xyxy=(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)),
+        )
+        yield annotation, x1 > x2 or y1 > y2
+
+
+def _rect(values: list[Any], *, where: str) -> tuple[float, float, float, float]:
+    if len(values) != 4 or not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+        raise DataError(f"{where}: rect {values!r} is not x1, y1, x2, y2 in pixels")
+    return float(values[0]), float(values[1]), float(values[2]), float(values[3])
+
+
+def frames_of(folder: Path) -> tuple[str, ...]:
+    """Frame paths relative to `folder` in the order `frameIdx` counts them: sorted folders, sorted files."""
+    return tuple(
+        f"{video.name}/{frame.name}"
+        for video in sorted(path for path in folder.iterdir() if path.is_dir())
+        for frame in sorted(video.iterdir())
+        if frame.suffix.lower() in IMAGE_SUFFIXES
+    )
+
+
+@dataclass(frozen=True)
+class KnownItemPrediction:
+    """One ranking of frame numbers, best first, for one text of one annotation."""
+
+    author: str
+    id: str
+    text: str
+    ranking: tuple[int, ...]
+    line: int
+
+
+def read_predictions(path: Path) -> Iterator[KnownItemPrediction]:
+    """The lines `{"author", "id", "text": "short"|"long", "ranking": [frame…]}`, one at a time."""
+    require_file(
+        path, what="sub-region predictions", hint="give an ndjson file with one line per query and text"
+    )
+    for number, record in read_ndjson(path):
+        where = f"{path}, line {number}"
+        text = field_of(record, "text", str, where=where)
+        if text not in TEXTS:
+            raise DataError(f"{where}: text {text!r} is none of {', '.join(TEXTS)}")
+        ranking = field_of(record, "ranking", list, where=where)
+        if not all(type(frame) is int and frame >= 0 for frame in ranking):
+            raise DataError(f"{where}: ranking must hold frame numbers counted from 0, best first")
+        if len(set(ranking)) < len(ranking):
+            double = next(frame for frame in ranking if ranking.count(frame) > 1)
+            raise DataError(f"{where}: frame {double} is ranked twice; rank every frame once")
+        author = field_of(record, "author", str, where=where)
+        identity = str(field_of(record, "id", (int, str), where=where))
+        yield KnownItemPrediction(author, identity, text, tuple(ranking), number)
