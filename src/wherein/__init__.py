@@ -1,1 +1,79 @@
-"""wherein: visual search that answers which image, and where in it."""
+"""wherein: visual search that answers which image, and where in it.
+
+    import wherein
+
+    pictures = wherein.open("Pictures", create=True)
+    pictures.add("Pictures")
+    for hit in pictures.search("a dog on the beach"):
+        print(hit.image_id, hit.score)
+
+Importing wherein is free: what a name needs is loaded when the name is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wherein.collection import Collection, open
+    from wherein.encoders import Encoded, Encoder, check_encoder
+    from wherein.errors import CollectionError, ImageError, InputError, WhereinError
+    from wherein.image import Image, decode
+    from wherein.query import Method, Part, Query
+    from wherein.region import Box, Grid
+    from wherein.search import Hit, Ranking
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Box",
+    "Collection",
+    "CollectionError",
+    "Encoded",
+    "Encoder",
+    "Grid",
+    "Hit",
+    "Image",
+    "ImageError",
+    "InputError",
+    "Method",
+    "Part",
+    "Query",
+    "Ranking",
+    "WhereinError",
+    "__version__",
+    "check_encoder",
+    "decode",
+    "open",
+]
+
+_HOMES = {
+    "Collection": "collection",
+    "open": "collection",
+    "Encoded": "encoders",
+    "Encoder": "encoders",
+    "check_encoder": "encoders",
+    "CollectionError": "errors",
+    "ImageError": "errors",
+    "InputError": "errors",
+    "WhereinError": "errors",
+    "Image": "image",
+    "decode": "image",
+    "Method": "query",
+    "Part": "query",
+    "Query": "query",
+    "Box": "region",
+    "Grid": "region",
+    "Hit": "search",
+    "Ranking": "search",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'wherein' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"wherein.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

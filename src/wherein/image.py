@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +17,9 @@ import PIL.Image
 from wherein.errors import InputError, MissingExtra, OversizedImage, UnreadableImage
 from wherein.region import Box
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 Pixels = npt.NDArray[np.uint8]
+Detail = Callable[[tuple[int, int]], int]
+"""The shorter side that is enough, given an image's width and height."""
 ImageLike = str | os.PathLike[str] | bytes | PIL.Image.Image | Pixels
 
 MAX_PIXELS: Final = 400_000_000
@@ -29,9 +29,7 @@ MAX_BYTES: Final = 1 << 30
 PILLOW_FORMATS: Final = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF")
 HEIF_BRANDS: Final = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 RAW_SUFFIXES: Final = frozenset({".dng", ".nef", ".cr2", ".cr3", ".arw", ".raf", ".orf", ".rw2", ".pef"})
-_PLAIN_SUFFIXES: Final = frozenset(
-    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff"}
-)
+_PLAIN_SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff"})
 _MORE_SUFFIXES: Final = frozenset({".bmp", ".dib", ".avif", ".avifs", ".heic", ".heif", ".hif"})
 IMAGE_SUFFIXES: Final = RAW_SUFFIXES | _PLAIN_SUFFIXES | _MORE_SUFFIXES
 _EXIF_ORIENTATION: Final = 0x0112
@@ -77,14 +75,14 @@ class Image:
 def decode(
     source: ImageLike,
     *,
-    at_least: int | None = None,
+    at_least: Detail | None = None,
     max_pixels: int = MAX_PIXELS,
     name: str | None = None,
 ) -> Image:
     """Decode `source` upright to RGB.
 
     With `at_least`, a JPEG is decoded at the smallest scale (1/2, 1/4, 1/8) that keeps its shorter side at
-    least that long, which is many times faster. `max_pixels` caps what is decoded into memory.
+    least as long as it asks for, which is many times faster. `max_pixels` caps what is decoded into memory.
     """
     if isinstance(source, np.ndarray):
         return _from_array(source)
@@ -99,9 +97,7 @@ def decode(
     except MemoryError:
         raise OversizedImage(f"{where}: not enough memory to decode it; lower --max-pixels.") from None
     except Exception as error:  # decoders raise nearly anything on broken files
-        raise UnreadableImage(
-            f"{where}: cannot be decoded ({_reason(error)}). Re-save or re-copy the file."
-        ) from error
+        raise UnreadableImage(f"{where}: cannot be decoded ({_reason(error)}). Re-save or re-copy the file.") from error
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -123,7 +119,7 @@ def looks_like_image(head: bytes) -> bool:
     return _pillow_format(head) is not None or _is_heif(head)
 
 
-def _from_bytes(data: bytes, where: str, *, at_least: int | None, max_pixels: int) -> Image:
+def _from_bytes(data: bytes, where: str, *, at_least: Detail | None, max_pixels: int) -> Image:
     head = data[:32]
     suffix = Path(where).suffix.lower()
     if suffix in RAW_SUFFIXES:
@@ -136,7 +132,7 @@ def _from_bytes(data: bytes, where: str, *, at_least: int | None, max_pixels: in
     picture = _pillow_factory(format_)(io.BytesIO(data))
     full_wh = picture.size
     if format_ == "JPEG" and at_least is not None:
-        scale = at_least / max(min(full_wh), 1)
+        scale = at_least(full_wh) / max(min(full_wh), 1)
         picture.draft("RGB", (max(1, round(full_wh[0] * scale)), max(1, round(full_wh[1] * scale))))
     _check_pixels(picture.size, where, max_pixels)
     return _finish(picture, full_wh)

@@ -77,9 +77,7 @@ def load(spec: str, *, threads: int = 1) -> Encoder:
     family, _, variant = spec.partition(":")
     known = families()
     if family not in known:
-        raise SpecError(
-            f"no encoder family is called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}."
-        )
+        raise SpecError(f"no encoder family is called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}.")
     module, _, name = known[family].partition(":")
     encoder: Encoder = getattr(import_module(module), name)(variant, threads=threads)
     return encoder
@@ -102,9 +100,7 @@ def check_encoder(encoder: Encoder) -> None:
     if encoder.dense_shape is not None:
         _check_vectors(encoder, "dense", encoded.dense, (3, *encoder.dense_shape))
     alone = encoder.images(batch[1:2]).global_
-    _require(
-        encoder, np.allclose(alone, encoded.global_[1:2], atol=1e-4), "an image's batch changes its embedding"
-    )
+    _require(encoder, np.allclose(alone, encoded.global_[1:2], atol=1e-4), "an image's batch changes its embedding")
     _require(encoder, len(encoder.digest) >= 8, "digest has fewer than 8 characters")
     if encoder.embeds_text:
         texts = encoder.texts(["red", "a green tree"])

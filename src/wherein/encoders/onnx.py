@@ -52,7 +52,8 @@ class Settings:
             return cls()
         try:
             values: dict[str, Any] = json.loads(path.read_text())
-            settings = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+            tuples: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+            settings = cls(**tuples)
         except (ValueError, TypeError) as error:
             raise SpecError(f"{path}: is not a valid encoder description ({error}).") from error
         if settings.crop not in _CROPS:

@@ -46,9 +46,7 @@ class ToyEncoder:
     def __init__(self, variant: str = "", *, threads: int = 1) -> None:  # noqa: ARG002 — no threads to set
         cells = variant or "4"
         if cells not in ("1", "2", "4", "8", "16"):
-            raise SpecError(
-                f"toy:{variant} does not exist: the toy encoder has 1, 2, 4, 8 or 16 cells a side."
-            )
+            raise SpecError(f"toy:{variant} does not exist: the toy encoder has 1, 2, 4, 8 or 16 cells a side.")
         self.spec = f"toy:{variant}" if variant else "toy"
         self.grid_hw: tuple[int, int] | None = (int(cells), int(cells))
         self._palette = np.array(list(COLOURS.values()), np.float32)

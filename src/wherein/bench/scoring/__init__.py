@@ -1,0 +1,1 @@
+"""One file per official benchmark: truth and predictions in, an Evaluation out."""

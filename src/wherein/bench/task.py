@@ -1,0 +1,108 @@
+"""What `bench run` drives: a task has questions, says what to keep of each answer, and scores what was kept."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation
+from wherein.collection import Hit
+from wherein.errors import SpecError
+from wherein.query import Query
+
+
+@dataclass(frozen=True)
+class Question:
+    """One query of a benchmark; `k` hits are asked for, all images where it is None."""
+
+    question_id: str
+    query: Query
+    k: int | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """The papers' protocol variants; None is the benchmark's own protocol."""
+
+    split: str | None = None
+    modality: str | None = None
+    texts: str | None = None
+    draw: int | None = None
+    seed: int | None = None
+    size_thirds: bool | None = None
+    confusion: bool | None = None
+    prompt: tuple[str, ...] | None = None
+    perturb: tuple[float, float] | None = None
+    description: str | None = None
+    distractors: str | None = None
+    task: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The options that were asked for."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def require_only(self, *known: str, benchmark: str) -> None:
+        """Refuse an option that the benchmark does not have."""
+        for name in self.given():
+            if name not in known:
+                has = ", ".join(_flag(one) for one in known) or "none"
+                raise SpecError(f"{benchmark} has no option {_flag(name)}; it has {has}")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+OPTION_NAMES = tuple(field.name for field in fields(Options))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was kept of every question's answer; rankings count positions in `image_ids`."""
+
+    image_ids: tuple[str, ...]
+    kept: Mapping[str, Mapping[str, Any]]
+
+    def position(self) -> dict[str, int]:
+        """The number of each image_id."""
+        return {image_id: number for number, image_id in enumerate(self.image_ids)}
+
+
+class Task(Protocol):
+    """A benchmark with its data, ready to be run."""
+
+    benchmark: str
+
+    @property
+    def root(self) -> Path:
+        """The folder that is indexed."""
+        ...
+
+    def questions(self) -> Iterable[Question]:
+        """Every question, in a fixed order."""
+        ...
+
+    def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
+        """What scoring needs of one answer, as JSON."""
+        ...
+
+    def evaluate(self, answers: Answers, *, out: Path) -> Evaluation:
+        """Score the answers; prediction files in official formats go under `out`."""
+        ...
+
+
+def kept_ranking(hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
+    """A ranking as numbers, with its scores."""
+    return {
+        "ranking": [position[hit.image_id] for hit in hits],
+        "scores": [float(hit.score) for hit in hits],
+    }
+
+
+def ranked_detail(answers: Answers, kept: Mapping[str, Any], *, relevant: Iterable[str]) -> dict[str, Any]:
+    """The first places of a ranking with their scores, for drill-down."""
+    entries = zip(kept["ranking"][:DETAIL_LIMIT], kept["scores"][:DETAIL_LIMIT], strict=True)
+    return {
+        "relevant": list(relevant),
+        "ranking": [{"image_id": answers.image_ids[number], "score": score} for number, score in entries],
+    }

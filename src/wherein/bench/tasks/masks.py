@@ -1,0 +1,122 @@
+"""`masks`: pixel retrieval. The first frame and its mask are the query for the frames of the same sequence."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wherein.bench import metrics
+from wherein.bench.asking import no_region_warning, part, region_ious
+from wherein.bench.datasets.local import Clip, Masks, load_masks, read_mask
+from wherein.bench.evaluation import Curve, Evaluation, QueryScore
+from wherein.bench.task import Answers, Options, Question, kept_ranking, ranked_detail
+from wherein.collection import Hit
+from wherein.query import Query
+
+
+@dataclass(frozen=True)
+class MasksTask:
+    """Rank all frames, say which pixels show the object; the query's own frame is left out."""
+
+    benchmark: str
+    dataset: Masks
+
+    @classmethod
+    def load(cls, benchmark: str, data: Path, options: Options) -> "MasksTask":
+        """Read the set by its shape."""
+        options.require_only(benchmark=benchmark)
+        return cls(benchmark=benchmark, dataset=load_masks(data))
+
+    @property
+    def root(self) -> Path:
+        """The folder that is indexed."""
+        return self.dataset.root
+
+    def questions(self) -> Sequence[Question]:
+        """One question per sequence: its first frame with its mask."""
+        made = []
+        for clip in self.dataset.clips:
+            asked = part(image=self.root / clip.query, mask=read_mask(clip.masks[clip.query]))
+            made.append(Question(question_id=clip.name, query=Query(parts=(asked,))))
+        return made
+
+    def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
+        """The ranking, and both IoUs of every frame that shows the object."""
+        clip = next(clip for clip in self.dataset.clips if clip.name == question.question_id)
+        others = [hit for hit in hits if hit.image_id != clip.query]
+        by_id = {hit.image_id: hit for hit in others}
+        ious: dict[str, list[float]] = {}
+        empty = []
+        for frame, path in clip.frames().items():
+            truth = read_mask(path)
+            if not truth.any():
+                empty.append(position[frame])
+            else:
+                ious[str(position[frame])] = list(region_ious(by_id[frame], truth)) if frame in by_id else [0.0, 0.0]
+        return kept_ranking(others, position) | {"ious": ious, "junk": empty}
+
+    def evaluate(self, answers: Answers, *, out: Path) -> Evaluation:
+        """`{"mAP", "mIoU": {"D", "S"}, "mAP@50:5:95": {"official", "paper-D", "paper-S"}}`."""
+        return score_masks(self.benchmark, self.dataset.clips, answers)
+
+
+def _located(kept: Mapping[str, Any], *, column: int) -> metrics.LocatedQuery:
+    relevant = np.array([int(number) for number in kept["ious"]], dtype=np.int64)
+    return metrics.LocatedQuery(
+        ranking=np.asarray(kept["ranking"], dtype=np.int64),
+        relevant=relevant,
+        ious=np.array([ious[column] for ious in kept["ious"].values()], dtype=np.float64),
+        junk=np.asarray(kept["junk"], dtype=np.int64),
+    )
+
+
+def score_masks(benchmark: str, clips: Sequence[Clip], answers: Answers) -> Evaluation:
+    """Image ranking and pixels together; AP is trapezoidal, as in the benchmark this set stands for."""
+    kept = [answers.kept[clip.name] for clip in clips]
+    boxes, masks = ([_located(one, column=column) for one in kept] for column in (0, 1))
+    ap = np.array([_image_ap(query) for query in boxes])
+    official, at_box = metrics.map_50_5_95(boxes, keep_failed=False)
+    paper_d, _ = metrics.map_50_5_95(boxes, keep_failed=True)
+    paper_s, at_mask = metrics.map_50_5_95(masks, keep_failed=True)
+    miou = [[float(np.mean(q.ious)) if len(q.ious) else float("nan") for q in side] for side in (boxes, masks)]
+    scores = {
+        "mAP": _mean(ap),
+        "mIoU": {"D": _mean(np.array(miou[0])), "S": _mean(np.array(miou[1]))},
+        "mAP@50:5:95": {"official": official, "paper-D": paper_d, "paper-S": paper_s},
+    }
+    thresholds = list(metrics.IOU_THRESHOLDS)
+    return Evaluation(
+        benchmark=benchmark,
+        protocol="trapezoidal AP",
+        scores=scores,
+        queries=tuple(
+            QueryScore(
+                query_id=clip.name,
+                group="",
+                metrics={"AP": float(ap[n]), "mIoU D": miou[0][n], "mIoU S": miou[1][n]},
+                detail={
+                    "query": clip.query,
+                    **ranked_detail(answers, kept[n], relevant=[answers.image_ids[i] for i in boxes[n].relevant]),
+                },
+            )
+            for n, clip in enumerate(clips)
+        ),
+        curves=(
+            Curve("official, boxes", "IoU threshold", "mAP", thresholds, at_box.tolist()),
+            Curve("paper, masks", "IoU threshold", "mAP", thresholds, at_mask.tolist()),
+        ),
+        warnings=no_region_warning(any(query.ious.any() for query in (*boxes, *masks)), "every IoU is 0"),
+        reference=(),
+    )
+
+
+def _image_ap(query: metrics.LocatedQuery) -> float:
+    found = metrics.positions_of(query.ranking, relevant=query.relevant, junk=query.junk)
+    return metrics.trapezoidal_ap(found, relevant=len(query.relevant))
+
+
+def _mean(values: metrics.Floats) -> float:
+    present = values[~np.isnan(values)]
+    return float(np.mean(present)) if len(present) else 0.0

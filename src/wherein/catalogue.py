@@ -1,0 +1,407 @@
+"""The catalogue: which files, images and rows a collection has (SQLite, write-ahead log)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wherein.errors import CollectionCorrupt
+from wherein.region import Box
+from wherein.shards import Written, full_disk_told
+
+_SCHEMA: Final = """
+CREATE TABLE files(
+  id INTEGER PRIMARY KEY, root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL, hash BLOB NOT NULL, gone INTEGER NOT NULL DEFAULT 0, UNIQUE(root, path));
+CREATE INDEX files_hash ON files(hash);
+CREATE TABLE images(
+  id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES files ON DELETE CASCADE,
+  image_id TEXT NOT NULL UNIQUE, width INTEGER NOT NULL, height INTEGER NOT NULL,
+  seconds REAL, taken REAL NOT NULL);
+CREATE INDEX images_file ON images(file);
+CREATE TABLE shards(
+  id INTEGER PRIMARY KEY, layer TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  crc INTEGER NOT NULL);
+CREATE TABLE rows(
+  shard INTEGER NOT NULL REFERENCES shards ON DELETE CASCADE, row INTEGER NOT NULL,
+  image INTEGER NOT NULL REFERENCES images ON DELETE CASCADE, box TEXT,
+  PRIMARY KEY(shard, row, image)) WITHOUT ROWID;
+CREATE INDEX rows_image ON rows(image);
+CREATE TABLE tags(
+  image INTEGER NOT NULL REFERENCES images ON DELETE CASCADE, tag TEXT NOT NULL,
+  PRIMARY KEY(tag, image)) WITHOUT ROWID;
+CREATE TABLE skipped(
+  root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+  reason TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file as it was when it was read."""
+
+    root: str
+    path: str
+    size: int
+    mtime_ns: int
+    hash: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRecord:
+    """One image of a file: the file itself, or a keyframe at `seconds`."""
+
+    image_id: str
+    size_wh: tuple[int, int]
+    taken: float
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which images a search may return. An empty filter lets all through."""
+
+    folder: str | None = None
+    """A glob over image_ids: `holiday` and `holiday/*` both mean everything below holiday."""
+    after: float | None = None
+    before: float | None = None
+    tags: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether every image passes."""
+        return self == Filter()
+
+    def sql(self) -> tuple[str, list[object]]:
+        """A WHERE clause over `i` (images), and its parameters."""
+        clauses, values = ["1"], list[object]()
+        if self.folder is not None:
+            glob = self.folder.strip("/")
+            clauses.append("(i.image_id GLOB ? OR i.image_id GLOB ?)")
+            values += [glob, f"{glob}/*"]
+        if self.after is not None:
+            clauses.append("i.taken >= ?")
+            values.append(self.after)
+        if self.before is not None:
+            clauses.append("i.taken < ?")
+            values.append(self.before)
+        for tag in self.tags:
+            clauses.append("i.id IN (SELECT image FROM tags WHERE tag = ?)")
+            values.append(tag)
+        return " AND ".join(clauses), values
+
+
+class Catalogue:
+    """Typed access to the tables; every write happens inside `transaction()`."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._path = path
+        # autocommit: transactions are explicit; threads: the embedding workers look up hashes.
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        try:
+            if not read_only:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA foreign_keys = ON")
+            if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone() and not read_only:
+                self._db.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise CollectionCorrupt(
+                f"{path}: is not a readable catalogue ({error}). Delete the collection and index again."
+            ) from error
+
+    def close(self) -> None:
+        """Close the database; committed work stays."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        with full_disk_told(self._path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def version(self) -> int:
+        """A number that changes when another connection commits."""
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    # files
+
+    def files(self, root: str, scope: str = "") -> dict[str, tuple[int, int, int, bool]]:
+        """path → (file, size, mtime_ns, gone) of a root, below `scope`."""
+        found = self._db.execute("SELECT path, id, size, mtime_ns, gone FROM files WHERE root = ?", (root,))
+        return {
+            path: (file, size, mtime, bool(gone))
+            for path, file, size, mtime, gone in found
+            if not scope or path == scope or path.startswith(f"{scope}/")
+        }
+
+    def files_with_hash(self, hash_: bytes) -> list[tuple[int, FileRecord, bool]]:
+        """(file, record, gone) of every file with this content."""
+        rows = self._db.execute("SELECT id, root, path, size, mtime_ns, hash, gone FROM files WHERE hash = ?", (hash_,))
+        return [(row[0], FileRecord(*row[1:6]), bool(row[6])) for row in rows.fetchall()]
+
+    def files_with_layer(self, layers: Sequence[str]) -> set[int]:
+        """The files whose images all have rows in each of `layers`."""
+        complete: set[int] | None = None
+        for layer in layers:
+            rows = self._db.execute(
+                "SELECT DISTINCT i.file FROM shards s JOIN rows r ON r.shard = s.id "
+                "JOIN images i ON i.id = r.image WHERE s.layer = ?",
+                (layer,),
+            )
+            having = {row[0] for row in rows}
+            complete = having if complete is None else complete & having
+        return complete or set()
+
+    def has_layers(self, file: int, layers: Sequence[str]) -> bool:
+        """Whether a finished file has rows in each of `layers`."""
+        found = self._db.execute(
+            "SELECT DISTINCT s.layer FROM images i JOIN rows r ON r.image = i.id "
+            "JOIN shards s ON s.id = r.shard WHERE i.file = ?",
+            (file,),
+        )
+        return set(layers) <= {row[0] for row in found.fetchall()}
+
+    def file_at(self, root: str, path: str) -> int | None:
+        """The file at a path, tombstoned or not."""
+        found = self._db.execute("SELECT id FROM files WHERE root = ? AND path = ?", (root, path)).fetchone()
+        return None if found is None else int(found[0])
+
+    def drop_file(self, root: str, path: str) -> None:
+        """Forget a file, its images and their rows."""
+        self._db.execute("DELETE FROM files WHERE root = ? AND path = ?", (root, path))
+
+    def put_file(self, record: FileRecord, *, whole: bool) -> int:
+        """Insert or update a file. Until it is `whole` it is stored as unfinished, to be read again.
+
+        Where its content changed, the rows made of the old content are dropped; its images keep their tags.
+        """
+        known = self._db.execute(
+            "SELECT id, hash FROM files WHERE root = ? AND path = ?", (record.root, record.path)
+        ).fetchone()
+        values = (record.size, record.mtime_ns if whole else -1, record.hash if whole else b"")
+        if known is None:
+            cursor = self._db.execute(
+                "INSERT INTO files(size, mtime_ns, hash, root, path) VALUES (?,?,?,?,?)",
+                (*values, record.root, record.path),
+            )
+            return int(cursor.lastrowid or 0)
+        file, hash_ = known
+        if hash_ and hash_ != record.hash:
+            self._db.execute("DELETE FROM rows WHERE image IN (SELECT id FROM images WHERE file = ?)", (file,))
+        self._db.execute("UPDATE files SET size = ?, mtime_ns = ?, hash = ?, gone = 0 WHERE id = ?", (*values, file))
+        return int(file)
+
+    def touch_file(self, file: int, record: FileRecord) -> None:
+        """The same content, perhaps elsewhere or with a new date: alive again under `record`."""
+        self._db.execute(
+            "UPDATE files SET root = ?, path = ?, size = ?, mtime_ns = ?, gone = 0 WHERE id = ?",
+            (record.root, record.path, record.size, record.mtime_ns, file),
+        )
+
+    def bury_files(self, files: Iterable[int]) -> None:
+        """Tombstones: the files no longer exist; their rows stay until compaction."""
+        self._db.executemany("UPDATE files SET gone = 1 WHERE id = ?", ((file,) for file in files))
+
+    def drop_gone(self) -> int:
+        """Forget every tombstoned file and its images. Returns how many files."""
+        return self._db.execute("DELETE FROM files WHERE gone").rowcount
+
+    # images and rows
+
+    def put_image(self, file: int, record: ImageRecord) -> int:
+        """Insert or update one image of a file; returns its key."""
+        key = self._db.execute(
+            "INSERT INTO images(file, image_id, width, height, seconds, taken) VALUES (?,?,?,?,?,?) "
+            "ON CONFLICT(image_id) DO UPDATE SET file = excluded.file, width = excluded.width, "
+            "height = excluded.height, seconds = excluded.seconds, taken = excluded.taken RETURNING id",
+            (file, record.image_id, *record.size_wh, record.seconds, record.taken),
+        ).fetchone()
+        return int(key[0])
+
+    def drop_rowless(self, file: int) -> None:
+        """Forget images of a file that no row describes: keyframes of the content it had before."""
+        self._db.execute(
+            "DELETE FROM images WHERE file = ? AND NOT EXISTS (SELECT 1 FROM rows WHERE image = images.id)",
+            (file,),
+        )
+
+    def images_of(self, file: int) -> list[tuple[int, ImageRecord]]:
+        """(image, record) of a file, in order."""
+        rows = self._db.execute(
+            "SELECT id, image_id, width, height, taken, seconds FROM images WHERE file = ? ORDER BY id",
+            (file,),
+        )
+        return [(i, ImageRecord(name, (w, h), taken, seconds)) for i, name, w, h, taken, seconds in rows.fetchall()]
+
+    def rename_image(self, image: int, image_id: str) -> None:
+        """Give an image another id; its rows and tags stay."""
+        self._db.execute("UPDATE images SET image_id = ? WHERE id = ?", (image_id, image))
+
+    def copy_rows(self, source: int, target: int) -> None:
+        """A duplicate's rows point to the same data."""
+        self._db.execute(
+            "INSERT INTO rows(shard, row, image, box) SELECT shard, row, ?, box FROM rows WHERE image = ?",
+            (target, source),
+        )
+
+    def next_shard(self) -> int:
+        """A shard number never used before, not even by a shard that a crash left uncommitted."""
+        return int(self._db.execute("SELECT COALESCE(MAX(id), 0) + 1 FROM shards").fetchone()[0])
+
+    def put_shard(self, shard: int, layer: str, written: Written) -> None:
+        """Commit a shard whose file is already in place."""
+        values = (shard, layer, written.rows, written.bytes, written.crc)
+        self._db.execute("INSERT INTO shards(id, layer, rows, bytes, crc) VALUES (?,?,?,?,?)", values)
+
+    def put_rows(self, shard: int, rows: Sequence[tuple[int, int, Box | None]]) -> None:
+        """(row, image, box) of a shard; they replace what the layer had of these images."""
+        same_layer = "SELECT id FROM shards WHERE layer = (SELECT layer FROM shards WHERE id = ?)"
+        self._db.executemany(
+            f"DELETE FROM rows WHERE image = ? AND shard IN ({same_layer})",
+            ((image, shard) for image in {image for _, image, _ in rows}),
+        )
+        values = ((shard, row, image, None if box is None else str(box)) for row, image, box in rows)
+        self._db.executemany("INSERT INTO rows(shard, row, image, box) VALUES (?,?,?,?)", values)
+
+    def used_rows(self, layer: str) -> list[tuple[int, int]]:
+        """(shard, row) that some image points to, once each, in order."""
+        return self._db.execute(
+            "SELECT DISTINCT r.shard, r.row FROM rows r JOIN shards s ON s.id = r.shard WHERE s.layer = ? "
+            "ORDER BY r.shard, r.row",
+            (layer,),
+        ).fetchall()
+
+    def move_rows(self, moved: Iterable[tuple[int, int, int, int]]) -> None:
+        """(old shard, old row, new shard, new row): point to the place the data was copied to."""
+        self._db.executemany("UPDATE rows SET shard = ?3, row = ?4 WHERE shard = ?1 AND row = ?2", moved)
+
+    def drop_empty_shards(self, layer: str) -> None:
+        """Forget the shards of a layer that no image points to."""
+        self._db.execute("DELETE FROM shards WHERE layer = ? AND id NOT IN (SELECT shard FROM rows)", (layer,))
+
+    def shards(self, layer: str | None = None) -> list[tuple[int, str, Written]]:
+        """(shard, layer, written), oldest first."""
+        rows = self._db.execute(
+            "SELECT id, layer, rows, bytes, crc FROM shards WHERE ?1 IS NULL OR layer = ?1 ORDER BY id",
+            (layer,),
+        )
+        return [(row[0], row[1], Written(*row[2:])) for row in rows.fetchall()]
+
+    def drop_shard(self, shard: int) -> list[int]:
+        """Forget a broken shard; returns the files whose images lost rows, to be read again."""
+        rows = self._db.execute(
+            "SELECT DISTINCT i.file FROM rows r JOIN images i ON i.id = r.image WHERE r.shard = ?", (shard,)
+        )
+        files = [row[0] for row in rows.fetchall()]
+        self._db.execute("DELETE FROM shards WHERE id = ?", (shard,))
+        return files
+
+    def live_rows(self, layer: str, filter_: Filter | None = None) -> sqlite3.Cursor:
+        """(image, shard, row, box) of every living image in a layer, by image_id, the whole image first."""
+        clause, values = (filter_ or Filter()).sql()
+        return self._db.execute(
+            "SELECT i.id, r.shard, r.row, r.box FROM images i JOIN files f ON f.id = i.file "
+            "JOIN rows r ON r.image = i.id JOIN shards s ON s.id = r.shard "
+            f"WHERE s.layer = ? AND NOT f.gone AND {clause} ORDER BY i.image_id, r.shard, r.row",
+            (layer, *values),
+        )
+
+    def live_images(self, filter_: Filter | None = None) -> list[tuple[int, str]]:
+        """(image, image_id) of every living image that passes, ordered by image_id."""
+        clause, values = (filter_ or Filter()).sql()
+        return self._db.execute(
+            "SELECT i.id, i.image_id FROM images i JOIN files f ON f.id = i.file "
+            f"WHERE NOT f.gone AND {clause} ORDER BY i.image_id",
+            values,
+        ).fetchall()
+
+    def covered(self, layer: str) -> int:
+        """How many living images have rows in a layer."""
+        found = self._db.execute(
+            "SELECT COUNT(DISTINCT i.id) FROM shards s JOIN rows r ON r.shard = s.id "
+            "JOIN images i ON i.id = r.image JOIN files f ON f.id = i.file WHERE s.layer = ? AND NOT f.gone",
+            (layer,),
+        )
+        return int(found.fetchone()[0])
+
+    def describe(self, image: int) -> tuple[ImageRecord, FileRecord]:
+        """What is known of one image."""
+        row = self._db.execute(
+            "SELECT i.image_id, i.width, i.height, i.taken, i.seconds, "
+            "f.root, f.path, f.size, f.mtime_ns, f.hash "
+            "FROM images i JOIN files f ON f.id = i.file WHERE i.id = ?",
+            (image,),
+        ).fetchone()
+        return ImageRecord(row[0], (row[1], row[2]), row[3], row[4]), FileRecord(*row[5:])
+
+    def image_at(self, image_id: str) -> int | None:
+        """The key of a living image."""
+        found = self._db.execute(
+            "SELECT i.id FROM images i JOIN files f ON f.id = i.file WHERE i.image_id = ? AND NOT f.gone",
+            (image_id,),
+        ).fetchone()
+        return None if found is None else int(found[0])
+
+    def file_of(self, image: int) -> int:
+        """The file that an image belongs to."""
+        return int(self._db.execute("SELECT file FROM images WHERE id = ?", (image,)).fetchone()[0])
+
+    def place(self, image: int, layer: str) -> tuple[int, int, int] | None:
+        """(shard, rows of the shard, row) of an image in a layer with one row an image."""
+        found: tuple[int, int, int] | None = self._db.execute(
+            "SELECT s.id, s.rows, r.row FROM rows r JOIN shards s ON s.id = r.shard WHERE r.image = ? AND s.layer = ?",
+            (image, layer),
+        ).fetchone()
+        return found
+
+    def counts(self) -> tuple[int, int, int]:
+        """Living images, tombstoned images, skipped files."""
+        live, gone = self._db.execute(
+            "SELECT COUNT(*) FILTER (WHERE NOT gone), COUNT(*) FILTER (WHERE gone) "
+            "FROM images i JOIN files f ON f.id = i.file"
+        ).fetchone()
+        return live, gone, self._db.execute("SELECT COUNT(*) FROM skipped").fetchone()[0]
+
+    # tags and skipped files
+
+    def put_tags(self, images: Iterable[int], tag: str) -> None:
+        """Tag images."""
+        self._db.executemany("INSERT OR IGNORE INTO tags(image, tag) VALUES (?,?)", ((i, tag) for i in images))
+
+    def drop_tags(self, images: Iterable[int], tag: str) -> None:
+        """Take a tag off images."""
+        self._db.executemany("DELETE FROM tags WHERE image = ? AND tag = ?", ((i, tag) for i in images))
+
+    def tags(self, image: int | None = None) -> dict[str, int]:
+        """tag → number of images, of the whole collection or of one image."""
+        rows = self._db.execute(
+            "SELECT tag, COUNT(*) FROM tags WHERE ?1 IS NULL OR image = ?1 GROUP BY tag ORDER BY tag",
+            (image,),
+        )
+        return dict(rows.fetchall())
+
+    def put_skipped(self, record: FileRecord, reason: str) -> None:
+        """Remember a file that could not be used, so that it is tried again only when it changes."""
+        values = (record.root, record.path, record.size, record.mtime_ns, reason)
+        self._db.execute("INSERT OR REPLACE INTO skipped VALUES (?,?,?,?,?)", values)
+
+    def drop_skipped(self, root: str, path: str) -> None:
+        """Forget that a file was skipped."""
+        self._db.execute("DELETE FROM skipped WHERE root = ? AND path = ?", (root, path))
+
+    def skipped(self) -> dict[tuple[str, str], tuple[int, int, str]]:
+        """(root, path) → (size, mtime_ns, reason)."""
+        return {(row[0], row[1]): (row[2], row[3], row[4]) for row in self._db.execute("SELECT * FROM skipped")}

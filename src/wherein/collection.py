@@ -1,0 +1,359 @@
+"""The facade: a collection of images on disk that can be searched. Every door (Python, command, HTTP) calls this."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from wherein.catalogue import Filter
+from wherein.embed import DEFAULT_KINDS, LAYER_KINDS, layers_of
+from wherein.encoders import Encoder, load
+from wherein.errors import CollectionCorrupt, CollectionNotFound, InputError
+from wherein.image import MAX_PIXELS, ImageLike
+from wherein.index import Ints, Mask
+from wherein.query import Method, Part, Query
+from wherein.region import Box
+from wherein.search import Hit, PatchScorer, Ranking, Scorer, WholeScorer, rank
+from wherein.store import FOLDER, Layer, Store
+from wherein.sync import MEMORY_ROOT, AddReport, Progress, Settings, Sync, default_workers
+
+DEFAULT_ENCODER = "mini"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerInfo:
+    """What one layer holds."""
+
+    kind: str
+    encoder: str
+    images: int
+    bytes_per_image: float
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a collection holds."""
+
+    folder: Path
+    encoder: str
+    roots: dict[str, Path]
+    images: int
+    tombstones: int
+    skipped: int
+    tags: dict[str, int]
+    layers: tuple[LayerInfo, ...]
+    bytes: int
+
+    @property
+    def bytes_per_image(self) -> float:
+        """Bytes on disk of all layers, per image."""
+        return sum(layer.bytes_per_image for layer in self.layers)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What `check` found and mended."""
+
+    shards: int
+    broken: tuple[Path, ...]
+    images_to_read_again: int
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A layer as it was loaded: which images it can rank, in the order of their ids."""
+
+    version: int
+    images: Ints
+    scorer: Scorer
+
+
+def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | None = None) -> Collection:
+    """Open the collection in `path`: a `.wherein` folder, or the folder of images that holds one.
+
+    With `create`, an empty one is made where there is none; `encoder` is what it will be filled with.
+    """
+    folder = Path(path).expanduser().absolute()
+    inside = folder if (folder / "manifest.json").is_file() or folder.name == FOLDER else folder / FOLDER
+    if not create and not (inside / "manifest.json").is_file():
+        raise CollectionNotFound(
+            f"{folder}: holds no collection. Make one with `wherein index {folder}` or open(…, create=True)."
+        )
+    return Collection(Store.create(inside) if create else Store(inside), encoder=encoder)
+
+
+def nearest(start: Path) -> Path:
+    """The nearest `.wherein` folder from `start` upwards, as git does; only one of the same user counts."""
+    for folder in (start, *start.parents):
+        found = folder / FOLDER
+        if (found / "manifest.json").is_file() and _same_user(found):
+            return found
+    raise CollectionNotFound(
+        f"{start}: no collection here or above. Make one with `wherein index FOLDER`, or name one with --collection."
+    )
+
+
+class Collection:
+    """Images and their embeddings on disk. Use `wherein.open`."""
+
+    def __init__(self, store: Store, *, encoder: str | None = None) -> None:
+        self._store = store
+        self._wanted = encoder
+        self._views = dict[tuple[str, str], _View]()
+        self._hits = dict[int, Hit]()
+        self._encoders = dict[str, Encoder]()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self._store.catalogue.counts()[0]
+
+    def __repr__(self) -> str:
+        return f"<Collection {self.folder} of {len(self)} images, encoder {self.encoder}>"
+
+    @property
+    def folder(self) -> Path:
+        """Where the collection's own files are."""
+        return self._store.folder
+
+    @property
+    def encoder(self) -> str:
+        """The spec of the encoder that serves searches."""
+        return self._store.manifest.encoder or self._wanted or DEFAULT_ENCODER
+
+    def close(self) -> None:
+        """Close its files."""
+        self._store.close()
+
+    def add(
+        self,
+        *sources: str | os.PathLike[str] | tuple[str, ImageLike],
+        encoder: str | None = None,
+        layers: Sequence[str] = DEFAULT_KINDS,
+        workers: int | None = None,
+        max_pixels: int = MAX_PIXELS,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+    ) -> AddReport:
+        """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
+
+        What is indexed already is skipped. A new `encoder` fills new layers beside the old ones, which serve
+        until the new are complete. A file that cannot be used is reported, never raised.
+        """
+        unknown = set(layers) - set(LAYER_KINDS)
+        if unknown or "global" not in layers:
+            raise InputError(f"layers {', '.join(layers)}: choose from {', '.join(LAYER_KINDS)}; global is needed.")
+        pairs = [source for source in sources if isinstance(source, tuple)]
+        folders = [Path(s).expanduser().absolute() for s in sources if not isinstance(s, tuple)]
+        spec = encoder or self._wanted or self.encoder
+        settings = Settings(tuple(layers), workers or default_workers(), max_pixels)
+        with self._store.writing():
+            if not sources:
+                folders = [self._store.root_path(name) for name in self._store.manifest.roots]
+            # One thread a call: the workers call side by side.
+            sync = Sync(self._store, load(spec, threads=1), settings, on_progress)
+            try:
+                return sync.run([Path(os.path.normpath(folder)) for folder in folders], pairs)
+            finally:
+                self._forget()
+
+    def remove(self, *image_ids: str) -> int:
+        """Forget images (their files stay on disk). Returns how many files that were."""
+        files = {self._store.catalogue.file_of(key) for key in self._keys(image_ids)}
+        with self._store.writing(), self._store.catalogue.transaction():
+            self._store.catalogue.bury_files(files)
+        self._forget()
+        return len(files)
+
+    def search(
+        self,
+        query: Query | Part | ImageLike | Sequence[Any],
+        *,
+        k: int = 20,
+        method: str | Method = "",
+        folder: str | None = None,
+        after: float | None = None,
+        before: float | None = None,
+        tags: Sequence[str] = (),
+    ) -> Ranking:
+        """The k images that answer best. A str is a text; a Path, bytes, array or PIL image is an example.
+
+        Filters (`folder` glob, time stamps, `tags`) apply before ranking: with enough images, k come back.
+        """
+        if k < 1:
+            raise InputError(f"k = {k}: ask for at least one hit.")
+        asked = Query.of(query)
+        how = method if isinstance(method, Method) else Method.parse(method)
+        encoder = self._encoder(how.encoder or self.encoder)
+        view = self._view(encoder, how.search)
+        allowed = self._allowed(view, Filter(folder, after, before, tuple(tags)))
+        searched = len(view.images) if allowed is None else int(allowed.sum())
+        hits = list[Hit]()
+        kind = "cosine"
+        if searched:
+            images, scores, boxes, kind = rank(asked, view.scorer, encoder=encoder, method=how, k=k, allowed=allowed)
+            hits = self._describe(view.images[images].tolist(), scores.tolist(), boxes)
+        return Ranking(tuple(hits), str(asked), encoder.spec, str(how), kind, searched)
+
+    def image_ids(self, *, folder: str | None = None, tags: Sequence[str] = ()) -> list[str]:
+        """The ids of all living images, or of those that pass the filters, sorted."""
+        rows = self._store.catalogue.live_images(Filter(folder=folder, tags=tuple(tags)))
+        return [image_id for _, image_id in rows]
+
+    def tag(self, tag: str, image_ids: Iterable[str]) -> None:
+        """Tag images; several tags on one image are fine."""
+        if not tag.strip():
+            raise InputError("the tag is empty: give it a name.")
+        keys = self._keys(image_ids)
+        with self._store.writing(), self._store.catalogue.transaction():
+            self._store.catalogue.put_tags(keys, tag)
+
+    def untag(self, tag: str, image_ids: Iterable[str]) -> None:
+        """Take a tag off images."""
+        keys = self._keys(image_ids)
+        with self._store.writing(), self._store.catalogue.transaction():
+            self._store.catalogue.drop_tags(keys, tag)
+
+    def thumb(self, image_id: str) -> bytes | None:
+        """A small JPEG of an image, where the collection keeps one."""
+        return self._store.thumb(self._keys([image_id])[0])
+
+    def info(self) -> Info:
+        """What the collection holds, and its bytes per image."""
+        catalogue = self._store.catalogue
+        live, gone, skipped = catalogue.counts()
+        sizes = dict[str, list[int]]()
+        for _, name, written in catalogue.shards():
+            rows, size = sizes.get(name, [0, 0])
+            sizes[name] = [rows + written.rows, size + written.bytes]
+        layers = tuple(
+            LayerInfo(layer.kind, layer.spec, catalogue.covered(name), size / max(rows, 1))
+            for name, layer in self._store.manifest.layers.items()
+            for rows, size in [sizes.get(name, [0, 0])]
+        )
+        return Info(
+            folder=self.folder,
+            encoder=self.encoder,
+            roots={name: self._store.root_path(name) for name in self._store.manifest.roots},
+            images=live,
+            tombstones=gone,
+            skipped=skipped,
+            tags=catalogue.tags(),
+            layers=layers,
+            bytes=sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()),
+        )
+
+    def check(self, *, repair: bool = True) -> CheckReport:
+        """Verify every shard against the catalogue. Broken ones are dropped; `add()` then reads them again."""
+        shards, again = len(self._store.catalogue.shards()), 0
+        broken = self._store.broken_shards()
+        if broken and repair:
+            with self._store.writing():
+                again = self._store.drop_shards([shard for shard, _ in broken])
+            self._forget()
+        return CheckReport(shards, tuple(path for _, path in broken), again)
+
+    def compact(self) -> int:
+        """Free the space of removed and replaced images. Returns the bytes freed."""
+        with self._store.writing():
+            freed = self._store.compact()
+        self._forget()
+        return freed
+
+    # loading
+
+    def _encoder(self, spec: str) -> Encoder:
+        if spec not in self._encoders:
+            self._encoders[spec] = load(spec, threads=default_workers())
+        return self._encoders[spec]
+
+    def _view(self, encoder: Encoder, search: str) -> _View:
+        key, version = (encoder.spec, search), self._store.catalogue.version()
+        if key not in self._views or self._views[key].version != version:
+            self._hits.clear()
+            self._views[key] = self._load(encoder, search, version)
+        return self._views[key]
+
+    def _load(self, encoder: Encoder, search: str, version: int) -> _View:
+        layer = self._layer(encoder, "patches" if search == "patches" else "global")
+        found = self._store.catalogue.live_rows(layer.name).fetchall()
+        places = np.array([row[:3] for row in found], np.int64).reshape(-1, 3)
+        first = np.r_[True, places[1:, 0] != places[:-1, 0]] if len(found) else np.zeros(0, bool)
+        images, owners = places[first, 0], np.cumsum(first) - 1
+        boxes = [None if row[3] is None else Box.parse(row[3]) for row in found]
+        scorer: Scorer
+        if search == "patches":
+            scorer = self._patch_scorer(layer, places, owners, boxes)
+        else:
+            rows = np.empty((len(found), *layer.shape), np.float32)
+            for shard in np.unique(places[:, 1]).tolist():
+                inside = np.flatnonzero(places[:, 1] == shard)
+                rows[inside] = self._store.array(layer.name, shard)[places[inside, 2]]
+            scorer = WholeScorer(rows, owners, boxes)
+        return _View(version, images, scorer)
+
+    def _patch_scorer(self, layer: Layer, places: Ints, owners: Ints, boxes: Sequence[Box | None]) -> PatchScorer:
+        order = np.lexsort((places[:, 2], places[:, 1]))
+        grids = []
+        for shard in np.unique(places[:, 1]).tolist():
+            inside = order[places[order, 1] == shard]
+            grids.append((self._store.array(layer.name, shard), places[inside, 2]))
+        return PatchScorer(grids, owners[order], [boxes[row] for row in order])
+
+    def _layer(self, encoder: Encoder, kind: str) -> Layer:
+        for layer in layers_of(encoder, [kind]):
+            if layer.name in self._store.manifest.layers:
+                return layer
+        made = [known for known in self._store.manifest.layers.values() if known.spec == encoder.spec]
+        if made and all(known.digest != encoder.digest for known in made):
+            raise CollectionCorrupt(
+                f"{self.folder}: was made by {encoder.spec} with other weights ({made[0].digest[:8]}, now "
+                f"{encoder.digest[:8]}). Run `wherein index` to add the new layer."
+            )
+        raise InputError(
+            f"{self.folder}: has no {kind} layer of {encoder.spec}. Add it with "
+            f"`wherein index --encoder {encoder.spec} --layers {kind}`."
+        )
+
+    def _allowed(self, view: _View, filter_: Filter) -> Mask | None:
+        if filter_.empty:
+            return None
+        keys = [key for key, _ in self._store.catalogue.live_images(filter_)]
+        return np.isin(view.images, np.array(keys, np.int64))
+
+    def _describe(self, keys: list[int], scores: list[float], boxes: list[Box | None]) -> list[Hit]:
+        for key in keys:
+            if key not in self._hits:
+                image, file = self._store.catalogue.describe(key)
+                path = None if file.root == MEMORY_ROOT else self._store.root_path(file.root) / file.path
+                self._hits[key] = Hit(image.image_id, 0.0, None, None, path, image.size_wh, image.seconds)
+        return [
+            Hit(known.image_id, score, None, box, known.path, known.size_wh, known.seconds)
+            for known, score, box in zip((self._hits[key] for key in keys), scores, boxes, strict=True)
+        ]
+
+    def _keys(self, image_ids: Iterable[str]) -> list[int]:
+        keys = []
+        for image_id in image_ids:
+            key = self._store.catalogue.image_at(image_id)
+            if key is None:
+                raise InputError(f"{image_id}: no image of that id in {self.folder}.")
+            keys.append(key)
+        return keys
+
+    def _forget(self) -> None:
+        self._views.clear()
+        self._hits.clear()
+
+
+def _same_user(folder: Path) -> bool:
+    return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()

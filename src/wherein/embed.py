@@ -1,0 +1,311 @@
+"""Files → pieces with embeddings: the only batching loop. Decode ahead, encode, write behind.
+
+A few equal workers share one rule: encode when a batch is ready, else decode the next file. No core waits for
+another stage, and none is oversubscribed, because every encoder call runs on the one thread that makes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import PIL.Image
+
+from wherein.catalogue import FileRecord, ImageRecord
+from wherein.encoders import Encoder, Floats
+from wherein.errors import ImageError, UnreadableImage
+from wherein.image import MAX_PIXELS, Image, ImageLike, Pixels, decode, read_bytes
+from wherein.region import Box, tiles
+from wherein.shards import Array
+from wherein.store import THUMBS, Layer, Piece
+from wherein.video import is_video, keyframes
+
+BATCH: Final = 16
+THUMB_SIDE: Final = 256
+THUMB_QUALITY: Final = 80
+LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS)
+DEFAULT_KINDS: Final = ("global", "patches", THUMBS)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A file to read, or an image already in memory."""
+
+    file: FileRecord
+    image_id: str
+    source: Path | ImageLike
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The file's content is in the collection already."""
+
+    file: FileRecord
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The file cannot be used, and why."""
+
+    file: FileRecord
+    reason: str
+
+
+Outcome = Piece | Known | Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """One image, decoded: the encoder's inputs of its rows."""
+
+    piece: Piece
+    inputs: list[Pixels]
+
+
+def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
+    """The layers that an encoder fills, as they are stored."""
+    family = encoder.spec.replace(":", "-").replace("/", "_")
+    shapes: dict[str, tuple[int, ...]] = {"global": (encoder.dim,)}
+    if encoder.grid_hw is not None:
+        width = encoder.dim if encoder.patch_basis is None else encoder.patch_basis.shape[1]
+        shapes["patches"] = (*encoder.grid_hw, width)
+    if encoder.dense_shape is not None:
+        shapes["dense"] = encoder.dense_shape
+    return tuple(
+        Layer(
+            name=f"{kind}.{family}.{encoder.digest[:8]}",
+            kind=kind,
+            spec=encoder.spec,
+            digest=encoder.digest,
+            shape=shapes[kind],
+            dtype="float16" if kind == "global" else "int8",
+        )
+        for kind in kinds
+        if kind in shapes
+    )
+
+
+class Embedder:
+    """Runs tasks through decoding and encoding on all cores; yields outcomes as they are done."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        kinds: Sequence[str],
+        known: Callable[[FileRecord], bool],
+        workers: int,
+        max_pixels: int = MAX_PIXELS,
+    ) -> None:
+        self._encoder = encoder
+        self._layers = layers_of(encoder, kinds)
+        self._thumbs = THUMBS in kinds
+        self._known = known
+        self._max_pixels = max_pixels
+        self._workers = workers
+        self._ready = list[_Prepared]()
+        self._decoding = 0
+        self._state = threading.Condition()
+        self._outcomes: queue.Queue[Outcome | BaseException | None] = queue.Queue(maxsize=4 * BATCH * workers)
+        self._stopped = threading.Event()
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
+        """The outcome of every task; pieces of one file keep their order."""
+        source = iter(tasks)
+        threads = [
+            threading.Thread(target=self._work, args=(source,), name=f"wherein-embed-{i}", daemon=True)
+            for i in range(self._workers)
+        ]
+        for thread in threads:
+            thread.start()
+        running = len(threads)
+        try:
+            while running:
+                outcome = self._outcomes.get()
+                if outcome is None:
+                    running -= 1
+                elif isinstance(outcome, BaseException):
+                    raise outcome
+                else:
+                    yield outcome
+        finally:
+            self._stopped.set()
+            with self._state:
+                self._state.notify_all()
+            for thread in threads:
+                while thread.is_alive():
+                    self._drain()  # a worker may be waiting to put one more outcome
+                    thread.join(0.01)
+
+    def _drain(self) -> None:
+        while not self._outcomes.empty():
+            self._outcomes.get_nowait()
+
+    def _work(self, source: Iterator[Task]) -> None:
+        try:
+            while not self._stopped.is_set():
+                batch = self._take_batch(whole=True)
+                if batch:
+                    self._encode(batch)
+                    continue
+                with self._state:
+                    task = next(source, None)
+                    self._decoding += task is not None
+                if task is not None:
+                    self._decode(task)
+                elif not self._finish():
+                    break
+        except BaseException as error:  # the consumer raises it; a worker must never die silently
+            self._outcomes.put(error)
+        finally:
+            self._outcomes.put(None)
+
+    def _take_batch(self, *, whole: bool) -> list[_Prepared]:
+        with self._state:
+            if whole and sum(len(item.inputs) for item in self._ready) < BATCH:
+                return []
+            batch, count = list[_Prepared](), 0
+            while self._ready and count < BATCH:
+                count += len(self._ready[0].inputs)
+                batch.append(self._ready.pop(0))
+            return batch
+
+    def _finish(self) -> bool:
+        """Nothing left to decode: encode the rest. False when nothing is left at all."""
+        with self._state:
+            while self._decoding and not self._ready and not self._stopped.is_set():
+                self._state.wait()
+        rest = self._take_batch(whole=False)
+        if rest:
+            self._encode(rest)
+        return bool(rest) or self._decoding > 0
+
+    def _decode(self, task: Task) -> None:
+        try:
+            if isinstance(task.source, Path) and is_video(task.source):
+                self._decode_video(task, task.source)
+                return
+            item = self._read(task)
+            if isinstance(item, Known):
+                self._outcomes.put(item)
+                return
+            with self._state:
+                self._ready.append(item)
+        except ImageError as error:
+            self._outcomes.put(Skipped(task.file, _without_name(str(error), task)))
+        finally:
+            with self._state:
+                self._decoding -= 1
+                self._state.notify_all()
+
+    def _read(self, task: Task) -> _Prepared | Known:
+        if isinstance(task.source, Path):
+            data = read_bytes(task.source)
+            file = replace(task.file, hash=_hash(data))
+            if self._known(file):
+                return Known(file, task)
+            image = decode(data, at_least=self._detail, max_pixels=self._max_pixels, name=str(task.source))
+        else:
+            image = decode(task.source, max_pixels=self._max_pixels, name=task.image_id)
+            file = replace(task.file, hash=_hash(image.pixels.tobytes()))
+            if self._known(file):
+                return Known(file, task)
+        return self._prepare(task, file, image)
+
+    def _detail(self, size_wh: tuple[int, int]) -> int:
+        """The shorter side to decode at: the encoder's input, or more where tiles need it."""
+        side = max(self._encoder.input_hw)
+        boxes = tiles(size_wh, input_side=side)
+        needed = [side / ((box.x2 - box.x1) * size_wh[0]) for box in boxes[:1]]
+        needed += [side / ((box.y2 - box.y1) * size_wh[1]) for box in boxes[:1]]
+        return max(side, round(max(needed, default=0.0) * min(size_wh)))
+
+    def _decode_video(self, task: Task, path: Path) -> None:
+        """One worker takes a whole video, in order and a batch at a time, so that memory stays flat."""
+        file = replace(task.file, hash=_hash_file(path))
+        if self._known(file):
+            self._outcomes.put(Known(file, task))
+            return
+        batch = list[_Prepared]()
+        for frame in keyframes(path):
+            if self._stopped.is_set():
+                return
+            if len(batch) == BATCH:
+                self._encode(batch)
+                batch = []
+            keyed = replace(task, image_id=f"{task.image_id}#t={frame.seconds:g}")
+            batch.append(self._prepare(keyed, file, frame.image, seconds=frame.seconds, last=False))
+        if not batch:
+            raise UnreadableImage(f"{path}: holds no keyframe that can be decoded. Re-encode the file.")
+        batch[-1] = replace(batch[-1], piece=replace(batch[-1].piece, last=True))
+        self._encode(batch)
+
+    def _prepare(
+        self, task: Task, file: FileRecord, image: Image, *, seconds: float | None = None, last: bool = True
+    ) -> _Prepared:
+        boxes: tuple[Box | None, ...] = (None, *tiles(image.full_wh, input_side=min(self._encoder.input_hw)))
+        inputs = [self._encoder.prepare(image if box is None else image.crop(box)) for box in boxes]
+        taken = image.taken.timestamp() if image.taken is not None else file.mtime_ns / 1e9
+        record = ImageRecord(task.image_id, image.full_wh, taken, seconds)
+        thumb = thumbnail(image) if self._thumbs else None
+        return _Prepared(Piece(file, record, boxes, {}, thumb, last), inputs)
+
+    def _encode(self, batch: list[_Prepared]) -> None:
+        encoded = self._encoder.images(np.stack([pixels for item in batch for pixels in item.inputs]))
+        vectors = {"global": encoded.global_, "patches": encoded.patches, "dense": encoded.dense}
+        arrays = {layer.name: stored(vectors[layer.kind], layer, self._encoder) for layer in self._layers}
+        start = 0
+        for item in batch:
+            end = start + len(item.inputs)
+            own = {name: rows[start:end] for name, rows in arrays.items()}
+            self._outcomes.put(replace(item.piece, arrays=own))
+            start = end
+
+
+def stored(vectors: Floats | None, layer: Layer, encoder: Encoder) -> Array:
+    """Embeddings as a layer keeps them: half precision, or 127ths; patches in the encoder's compact basis."""
+    if vectors is None:
+        raise TypeError(f"{encoder.spec} promised {layer.kind} and gave none")
+    if layer.kind == "patches" and encoder.patch_basis is not None:
+        vectors = vectors @ encoder.patch_basis
+    if layer.dtype == "int8":
+        return np.asarray(np.rint(np.clip(vectors, -1, 1) * 127), np.int8)
+    return np.asarray(vectors, layer.dtype)
+
+
+def thumbnail(image: Image) -> bytes:
+    """A small JPEG, its longer side at most THUMB_SIDE."""
+    width, height = image.size_wh
+    scale = min(1.0, THUMB_SIDE / max(width, height))
+    pixels = image.resized((max(1, round(width * scale)), max(1, round(height * scale))))
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(pixels).save(buffer, "JPEG", quality=THUMB_QUALITY)
+    return buffer.getvalue()
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _hash_file(path: Path) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    except OSError as error:
+        raise UnreadableImage(f"{path}: cannot be read ({error.strerror}).") from error
+    return digest.digest()
+
+
+def _without_name(reason: str, task: Task) -> str:
+    name = str(task.source) if isinstance(task.source, Path) else task.image_id
+    return reason.removeprefix(f"{name}: ")

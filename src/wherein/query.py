@@ -1,0 +1,211 @@
+"""What is asked: a query is a list of parts, and a method says how to search. Both print as they are written.
+
+red car^2                     a text, weighted
+photo.jpg#0.1,0.2,0.5,0.9     a region of an example image
+mini+patches~max              a method: an encoder, how it is searched, options
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+from wherein.encoders import families
+from wherein.errors import QueryError, SpecError
+from wherein.image import ImageLike, decode
+from wherein.region import Box
+
+SEARCHES: Final = ("whole", "patches")
+SUPPORTS: Final = ("mean", "max")
+_WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>\d+(?:\.\d+)?)$", re.DOTALL)
+_BOX: Final = re.compile(r"^(?P<file>.+)#(?P<box>[-+0-9.,eE ]+)$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """One thing to look for, or to avoid: a text, or an image or a region of it."""
+
+    text: str | None = None
+    image: ImageLike | None = None
+    box: Box | None = None
+    weight: float = 1.0
+    negative: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.text is None) == (self.image is None):
+            raise QueryError("a part of a query is either a text or an image: give exactly one.")
+        if self.text is not None and not self.text.strip():
+            raise QueryError("a text part is empty: say what to look for.")
+        if self.box is not None and self.image is None:
+            raise QueryError("a box belongs to an example image: give the part an image.")
+        if not 0.0 < self.weight < float("inf"):
+            raise QueryError(f"weight {self.weight:g} is not positive; to avoid something, use --not.")
+
+    def __str__(self) -> str:
+        if self.text is not None:
+            words = self.text
+        else:
+            named = isinstance(self.image, str | os.PathLike)
+            words = os.fspath(self.image) if named else "image"  # type: ignore[arg-type]
+            words += "" if self.box is None else f"#{self.box}"
+        weight = "" if self.weight == 1.0 else f"^{self.weight:g}"
+        return f"{'-' if self.negative else ''}{words}{weight}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """Parts that are looked for together; at least one of them is positive."""
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise QueryError("the query is empty: give a text, --image FILE or --query FILE.json.")
+        if all(part.negative for part in self.parts):
+            raise QueryError("the query only says what to avoid: add a text or an image to look for.")
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.parts))
+
+    @classmethod
+    def of(cls, query: Query | Part | ImageLike | Sequence[Any]) -> Query:
+        """From a query, a part, a text, an image, or a sequence of those; a str is a text, a Path an image."""
+        if isinstance(query, Query):
+            return query
+        if isinstance(query, list | tuple):
+            return cls(tuple(part for item in query for part in cls.of(item).parts))
+        if isinstance(query, Part):
+            return _lone(query)
+        if isinstance(query, str):
+            return cls((parse_text(query),))
+        return cls((Part(image=query),))  # type: ignore[arg-type]
+
+
+def parse_text(text: str) -> Part:
+    """`red car^2` → a text part of weight 2."""
+    words, weight = _weighted(text)
+    return Part(text=words, weight=weight)
+
+
+def parse_image(text: str) -> Part:
+    """`photo.jpg#x1,y1,x2,y2^0.5` → an image part."""
+    name, weight = (text, 1.0) if Path(text).exists() else _weighted(text)
+    found = None if Path(name).exists() else _BOX.match(name)
+    if found is None:
+        return Part(image=Path(name).expanduser(), weight=weight)
+    return Part(image=Path(found["file"]).expanduser(), box=Box.parse(found["box"]), weight=weight)
+
+
+def parse_negative(text: str) -> Part:
+    """A text, or an image where a file of that name exists, to avoid."""
+    part = parse_image(text)
+    is_file = isinstance(part.image, Path) and part.image.is_file()
+    return replace(part if is_file else parse_text(text), negative=True)
+
+
+def read_query(path: Path) -> Query:
+    """A query file: a whole support set. Ours, or one of SearchAD's default queries.
+
+    Ours: {"parts": [{"text": …}, {"image": FILE, "box": [x1, y1, x2, y2]}, …]}, each part with an optional weight
+    and "negative": true. Image files are looked for beside the query file, then beside its folder.
+    """
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise QueryError(f"{path}: cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise QueryError(f"{path}: is not JSON ({error}).") from error
+    if isinstance(document, dict) and "supportsets" in document:
+        return Query(tuple(_searchad_parts(document["supportsets"], path)))
+    if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
+        raise QueryError(f'{path}: has no "parts" list; write {{"parts": [{{"text": "red car"}}]}}.')
+    return Query(tuple(_part(values, path, number) for number, values in enumerate(document["parts"], 1)))
+
+
+def _part(values: Any, path: Path, number: int) -> Part:
+    known = {"text", "image", "box", "weight", "negative"}
+    if not isinstance(values, dict) or not values.keys() <= known:
+        raise QueryError(f"{path}: part {number} may hold {', '.join(sorted(known))} and nothing else.")
+    try:
+        box = Box(*map(float, values["box"])) if values.get("box") is not None else None
+        image = _beside(path, str(values["image"])) if "image" in values else None
+        weight, negative = float(values.get("weight", 1.0)), bool(values.get("negative", False))
+        return Part(text=values.get("text"), image=image, box=box, weight=weight, negative=negative)
+    except (QueryError, TypeError, ValueError) as error:
+        raise QueryError(f"{path}: part {number}: {error}") from error
+
+
+def _searchad_parts(supports: Any, path: Path) -> Iterator[Part]:
+    """Texts and example boxes of a SearchAD default query; its boxes are pixels."""
+    for text in _strings(supports.get("language", {})):
+        yield Part(text=text)
+    for name, boxes in supports.get("vision", {}).items():
+        image = _beside(path, name)
+        size_wh = decode(image).full_wh
+        for entry in boxes:
+            corners = [float(entry["bbox"][key]) for key in ("min_x", "min_y", "max_x", "max_y")]
+            yield Part(image=image, box=Box.from_pixels(corners, size_wh=size_wh))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def _beside(path: Path, name: str) -> Path:
+    for folder in (path.parent, path.parent.parent):
+        if (folder / name).is_file():
+            return folder / name
+    raise QueryError(f"{path}: example image {name} is neither beside it nor beside its folder.")
+
+
+def _weighted(text: str) -> tuple[str, float]:
+    found = _WEIGHT.match(text)
+    return (found["rest"], float(found["weight"])) if found else (text, 1.0)
+
+
+def _lone(part: Part) -> Query:
+    return Query((part,))
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How to search: `ENCODER+SEARCH~OPTION`, every part optional. Prints as it was written."""
+
+    written: str = ""
+    encoder: str | None = None
+    search: str = "whole"
+    support: str = "mean"
+
+    def __str__(self) -> str:
+        return self.written or self.search
+
+    @classmethod
+    def parse(cls, spec: str) -> Self:
+        """Read a spec; an unknown part is answered with the known ones."""
+        method = cls(written=spec)
+        for word in spec.split("+") if spec else []:
+            name, *options = word.split("~")
+            if name in SEARCHES:
+                method = replace(method, search=name)
+            elif name.partition(":")[0] in families():
+                method = replace(method, encoder=name)
+            else:
+                encoders = ", ".join(sorted(families()))
+                raise SpecError(
+                    f"method {spec!r}: nothing is called {name!r}. Encoders: {encoders}. "
+                    f"Searches: {', '.join(SEARCHES)}."
+                )
+            for option in options:
+                if option not in SUPPORTS:
+                    raise SpecError(f"method {spec!r}: no option ~{option}; known: ~{', ~'.join(SUPPORTS)}.")
+                method = replace(method, support=option)
+        return method

@@ -1,0 +1,126 @@
+"""Immutable arrays on disk. A shard is written under another name, synced, renamed: it is whole or absent."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from wherein.errors import CollectionCorrupt, StorageFull
+
+Array = npt.NDArray[np.generic]
+TEMPORARY: Final = ".tmp"
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the catalogue must know to verify a shard later."""
+
+    rows: int
+    bytes: int
+    crc: int
+
+
+@contextmanager
+def full_disk_told(where: Path) -> Iterator[None]:
+    """Turn the many faces of a full disk into one StorageFull."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise _storage_full(where, error) from error
+    except sqlite3.OperationalError as error:
+        if "full" not in str(error):
+            raise
+        raise _storage_full(where, error) from error
+
+
+def write_array(path: Path, rows: Array) -> Written:
+    """Write one array, (n, …), as a shard."""
+    buffer = io.BytesIO()
+    np.save(buffer, rows, allow_pickle=False)
+    return _write(path, buffer.getbuffer(), len(rows))
+
+
+def write_blobs(path: Path, blobs: Sequence[bytes]) -> Written:
+    """Write byte strings of any lengths as a shard: n + 1 offsets (int64), then the bytes."""
+    offsets = np.cumsum([8 * (len(blobs) + 1), *map(len, blobs)], dtype=np.int64)
+    flat = np.frombuffer(offsets.tobytes() + b"".join(blobs), np.uint8)
+    written = write_array(path, flat)
+    return Written(len(blobs), written.bytes, written.crc)
+
+
+def read_array(path: Path) -> Array:
+    """Map a shard into memory; nothing is read before it is used."""
+    try:
+        rows: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise CollectionCorrupt(f"{path}: cannot be read ({error}). Run `wherein check` to mend it.") from error
+    return rows
+
+
+def read_blob(flat: Array, *, rows: int, row: int) -> bytes:
+    """Byte string `row` of a blob shard of `rows`."""
+    offsets = np.frombuffer(flat[: 8 * (rows + 1)].tobytes(), np.int64)
+    return flat[offsets[row] : offsets[row + 1]].tobytes()
+
+
+def intact(path: Path, written: Written) -> bool:
+    """Whether the shard's bytes are those that were written."""
+    crc, size = 0, 0
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                crc, size = zlib.crc32(piece, crc), size + len(piece)
+    except OSError:
+        return False
+    return crc == written.crc and size == written.bytes
+
+
+def write_durably(path: Path, data: bytes | memoryview) -> None:
+    """Replace a file in one step: after a crash it holds either the old bytes or all the new ones."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        with full_disk_told(path), temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write(path: Path, data: memoryview, rows: int) -> Written:
+    write_durably(path, data)
+    return Written(rows, len(data), zlib.crc32(data))
+
+
+def _storage_full(where: Path, error: Exception) -> StorageFull:
+    return StorageFull(
+        f"{where}: the disk took no more bytes ({error}). Everything committed before is safe: "
+        "free some space, then run the same command again and it goes on from there."
+    )

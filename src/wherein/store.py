@@ -1,0 +1,279 @@
+"""A collection's folder: manifest, catalogue and shards, one writer at a time. It knows no model.
+
+manifest.json      format, roots, the layers and which encoder serves
+catalogue.sqlite   files, images, rows, tags
+shards/LAYER/N.npy immutable arrays; a row exists in the catalogue only when its data does
+derived/           what can be deleted and rebuilt
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+from wherein.catalogue import Catalogue, FileRecord, ImageRecord
+from wherein.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound
+from wherein.region import Box
+from wherein.shards import Array, intact, read_array, read_blob, write_array, write_blobs, write_durably
+
+FORMAT: Final = 1
+FOLDER: Final = ".wherein"
+THUMBS: Final = "thumbs"
+_ROWS_PER_SHARD: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One kind of embedding of every image: what made it, and the shape of one row."""
+
+    name: str
+    kind: str
+    spec: str = ""
+    digest: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = "uint8"
+
+    @property
+    def row_bytes(self) -> int | None:
+        """Bytes of one row; None where rows differ."""
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize if self.shape else None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What manifest.json holds. Roots: name → folder, relative to the collection where that is possible."""
+
+    encoder: str = ""
+    roots: Mapping[str, str] = field(default_factory=dict)
+    layers: Mapping[str, Layer] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read and check a manifest."""
+        try:
+            values: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            if values["format"] != FORMAT:
+                raise CollectionCorrupt(
+                    f"{path}: has format {values['format']}, this wherein reads {FORMAT}. "
+                    "Upgrade wherein, or index into a new collection."
+                )
+            layers = {n: Layer(**{**v, "shape": tuple(v["shape"])}) for n, v in values["layers"].items()}
+            return cls(str(values["encoder"]), dict(values["roots"]), layers)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CollectionCorrupt(
+                f"{path}: is not a valid manifest ({error}). Restore it, or delete the collection."
+            ) from error
+
+    def write(self, path: Path) -> None:
+        """Replace the manifest in one step."""
+        layers = {name: asdict(layer) for name, layer in self.layers.items()}
+        document = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
+        write_durably(path, json.dumps(document, indent=2, ensure_ascii=False).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One image on its way to disk: its rows per layer, and whether its file is finished with it."""
+
+    file: FileRecord
+    image: ImageRecord
+    boxes: tuple[Box | None, ...]
+    """The region of each row: None is the whole image; tiles follow."""
+    arrays: Mapping[str, Array]
+    """layer → (rows, …)"""
+    thumb: bytes | None = None
+    last: bool = True
+
+
+class Store:
+    """The files of one collection."""
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / "manifest.json").is_file():
+            raise CollectionNotFound(f"{folder}: is not a collection. Make one with `wherein index FOLDER`.")
+        self.folder = folder
+        self.manifest = Manifest.read(folder / "manifest.json")
+        self.catalogue = Catalogue(folder / "catalogue.sqlite", read_only=not os.access(folder, os.W_OK))
+
+    @classmethod
+    def create(cls, folder: Path) -> Self:
+        """Make an empty collection, or open the one that is there."""
+        if not (folder / "manifest.json").exists():
+            Manifest().write(folder / "manifest.json")
+        return cls(folder)
+
+    def close(self) -> None:
+        """Close the catalogue."""
+        self.catalogue.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the one writer's place; the second to ask is told who has it."""
+        import filelock
+
+        lock = filelock.FileLock(self.folder / "write.lock")
+        holder = self.folder / "writer.json"
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise CollectionLocked(
+                f"{self.folder}: is being written to by {_who(holder)}. Wait for it, or stop that process."
+            ) from None
+        try:
+            me = {"pid": os.getpid(), "user": getpass.getuser(), "host": socket.gethostname()}
+            holder.write_text(json.dumps(me | {"command": Path(sys.argv[0]).name}))
+            self._sweep()
+            yield
+        finally:
+            holder.unlink(missing_ok=True)
+            lock.release()
+
+    def add_root(self, folder: Path) -> str:
+        """The name of a root, added when it is new. The first has the empty name, so ids need no prefix."""
+        for name in self.manifest.roots:
+            if self.root_path(name) == folder:
+                return name
+        name = ""
+        if self.manifest.roots:
+            taken, number = set(self.manifest.roots), 1
+            name = base = folder.name or "root"
+            while name in taken or any((self.root_path(root) / name).exists() for root in taken):
+                number += 1
+                name = f"{base}-{number}"
+        inside = self.folder.is_relative_to(folder)
+        value = os.path.relpath(folder, self.folder) if inside else str(folder)
+        self._save(replace(self.manifest, roots={**self.manifest.roots, name: value}))
+        return name
+
+    def root_path(self, name: str) -> Path:
+        """The folder of a root."""
+        return Path(os.path.normpath(self.folder / self.manifest.roots[name]))
+
+    def add_layers(self, layers: Sequence[Layer]) -> None:
+        """Make layers known before their first shard."""
+        known = {layer.name: layer for layer in layers}
+        if not known.keys() <= self.manifest.layers.keys():
+            self._save(replace(self.manifest, layers={**self.manifest.layers, **known}))
+
+    def serve(self, encoder: str) -> None:
+        """Search with `encoder` from now on."""
+        if self.manifest.encoder != encoder:
+            self._save(replace(self.manifest, encoder=encoder))
+
+    def commit(self, pieces: Sequence[Piece]) -> None:
+        """Write shards, then make them and their images known in one transaction."""
+        shard = self.catalogue.next_shard()
+        layers = sorted({layer for piece in pieces for layer in piece.arrays})
+        placed = []
+        for layer in layers:
+            having = [piece for piece in pieces if layer in piece.arrays]
+            written = write_array(self._path(layer, shard), np.concatenate([p.arrays[layer] for p in having]))
+            placed.append((shard, layer, written, [(p, box) for p in having for box in p.boxes]))
+            shard += 1
+        thumbs = [piece for piece in pieces if piece.thumb is not None]
+        if thumbs:
+            written = write_blobs(self._path(THUMBS, shard), [piece.thumb or b"" for piece in thumbs])
+            placed.append((shard, THUMBS, written, [(piece, None) for piece in thumbs]))
+        with self.catalogue.transaction():
+            keys = {piece.image.image_id: self._put_piece(piece) for piece in pieces}
+            for shard, layer, written, rows in placed:
+                self.catalogue.put_shard(shard, layer, written)
+                numbered = [(row, keys[piece.image.image_id], box) for row, (piece, box) in enumerate(rows)]
+                self.catalogue.put_rows(shard, numbered)
+            for piece in pieces:
+                if piece.last:
+                    file = self.catalogue.put_file(piece.file, whole=True)
+                    self.catalogue.drop_rowless(file)
+
+    def array(self, layer: str, shard: int) -> Array:
+        """The rows of one shard, mapped."""
+        return read_array(self._path(layer, shard))
+
+    def thumb(self, image: int) -> bytes | None:
+        """The small JPEG of an image, where the collection keeps one."""
+        place = self.catalogue.place(image, THUMBS)
+        if place is None:
+            return None
+        shard, rows, row = place
+        return read_blob(self.array(THUMBS, shard), rows=rows, row=row)
+
+    def broken_shards(self) -> list[tuple[int, Path]]:
+        """(shard, path) of every shard that is missing or whose bytes changed."""
+        paths = [(shard, self._path(layer, shard), written) for shard, layer, written in self.catalogue.shards()]
+        return [(shard, path) for shard, path, written in paths if not intact(path, written)]
+
+    def drop_shards(self, shards: Sequence[int]) -> int:
+        """Forget broken shards; returns how many images must be read again, which the next index run does."""
+        files = set[int]()
+        with self.catalogue.transaction():
+            for shard in shards:
+                files.update(self.catalogue.drop_shard(shard))
+        self._sweep()
+        return len(files)
+
+    def compact(self) -> int:
+        """Rewrite every layer without the rows nobody points to. Returns the bytes freed."""
+        before = sum(written.bytes for _, _, written in self.catalogue.shards())
+        with self.catalogue.transaction():
+            self.catalogue.drop_gone()
+        for layer in {layer for _, layer, _ in self.catalogue.shards()}:
+            self._compact_layer(layer)
+        self._sweep()
+        return before - sum(written.bytes for _, _, written in self.catalogue.shards())
+
+    def _compact_layer(self, layer: str) -> None:
+        shards = {shard: written for shard, _, written in self.catalogue.shards(layer)}
+        used = self.catalogue.used_rows(layer)
+        # A few shards at a time, so that memory stays flat however large the layer is.
+        target = self.catalogue.next_shard()
+        for start in range(0, len(used), _ROWS_PER_SHARD):
+            part = used[start : start + _ROWS_PER_SHARD]
+            path = self._path(layer, target)
+            if layer == THUMBS:
+                blobs = [read_blob(self.array(layer, s), rows=shards[s].rows, row=r) for s, r in part]
+                written = write_blobs(path, blobs)
+            else:
+                written = write_array(path, np.stack([self.array(layer, s)[r] for s, r in part]))
+            with self.catalogue.transaction():
+                self.catalogue.put_shard(target, layer, written)
+                self.catalogue.move_rows(((s, r, target, i) for i, (s, r) in enumerate(part)))
+            target += 1
+        with self.catalogue.transaction():
+            self.catalogue.drop_empty_shards(layer)
+
+    def _put_piece(self, piece: Piece) -> int:
+        file = self.catalogue.put_file(piece.file, whole=False)
+        self.catalogue.drop_skipped(piece.file.root, piece.file.path)
+        return self.catalogue.put_image(file, piece.image)
+
+    def _sweep(self) -> None:
+        """Delete what a crash left behind: files that no committed shard names."""
+        named = {self._path(layer, shard) for shard, layer, _ in self.catalogue.shards()}
+        for path in (self.folder / "shards").glob("*/*"):
+            if path not in named:
+                path.unlink(missing_ok=True)
+
+    def _path(self, layer: str, shard: int) -> Path:
+        return self.folder / "shards" / layer / f"{shard:06d}.npy"
+
+    def _save(self, manifest: Manifest) -> None:
+        manifest.write(self.folder / "manifest.json")
+        self.manifest = manifest
+
+
+def _who(holder: Path) -> str:
+    try:
+        who = json.loads(holder.read_text())
+        return f"`{who['command']}` (process {who['pid']} of {who['user']} on {who['host']})"
+    except (OSError, ValueError, KeyError):
+        return "another process"
