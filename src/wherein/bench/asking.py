@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wherein.collection import Hit
-from wherein.query import Part
-from wherein.region import Box
+from wherein import Box, Hit, Part
+from wherein.bench.overlap import mask_iou
+from wherein.region import iou
 
 Mask = NDArray[np.bool_]
 
@@ -78,9 +78,6 @@ def _heart(mask: Mask) -> Box | None:
 
 def region_ious(hit: Hit, truth: Mask) -> tuple[float, float]:
     """Box and mask IoU of a hit's region with a true mask; a hit without a region scores 0."""
-    from wherein.bench.overlap import mask_iou
-    from wherein.region import iou
-
     true_box, mask = bounds(truth), hit_mask(hit)
     box = hit.box if hit.box is not None else (bounds(mask) if mask is not None else None)
     if true_box is None or box is None:

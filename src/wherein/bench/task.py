@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+from wherein import Hit, Query
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation
-from wherein.collection import Hit
 from wherein.errors import SpecError
-from wherein.query import Query
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,14 @@ OPTION_NAMES = tuple(field.name for field in fields(Options))
 
 @dataclass(frozen=True)
 class Answers:
-    """What was kept of every question's answer; rankings count positions in `image_ids`."""
+    """What was kept of every question's answer; rankings count positions in `image_ids`.
+
+    Prediction files in official formats are written under `out`.
+    """
 
     image_ids: tuple[str, ...]
     kept: Mapping[str, Mapping[str, Any]]
+    out: Path = Path()
 
     def position(self) -> dict[str, int]:
         """The number of each image_id."""
@@ -73,21 +76,20 @@ class Task(Protocol):
 
     benchmark: str
 
-    @property
-    def root(self) -> Path:
-        """The folder that is indexed."""
+    def images(self) -> Mapping[str, Path]:
+        """What is searched: image_id → file."""
         ...
 
     def questions(self) -> Iterable[Question]:
         """Every question, in a fixed order."""
         ...
 
-    def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
+    def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int], /) -> dict[str, Any]:
         """What scoring needs of one answer, as JSON."""
         ...
 
-    def evaluate(self, answers: Answers, *, out: Path) -> Evaluation:
-        """Score the answers; prediction files in official formats go under `out`."""
+    def evaluate(self, answers: Answers) -> Evaluation:
+        """Score the answers."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Small local sets, recognised by the shape of their folder; an image_id is relative to what is indexed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -109,6 +109,11 @@ def images_under(root: Path) -> tuple[str, ...]:
     if not found:
         raise DataError(f"{root} holds no image; check the folder given with --data")
     return tuple(found)
+
+
+def files_of(root: Path, image_ids: Iterable[str]) -> dict[str, Path]:
+    """The file of each image_id."""
+    return {image_id: root / image_id for image_id in image_ids}
 
 
 def recognise(data: Path) -> tuple[str, ...]:

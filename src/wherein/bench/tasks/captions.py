@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.datasets.local import Captions, load_captions
+from wherein.bench.datasets.local import Captions, files_of, images_under, load_captions
 from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
 from wherein.bench.task import Answers, Options, Question, ranked_detail
-from wherein.collection import Hit
-from wherein.query import Part, Query
 
 RECALLS = (1, 5, 10)
 
@@ -30,10 +29,9 @@ class CaptionsTask:
         options.require_only(benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_captions(data))
 
-    @property
-    def root(self) -> Path:
-        """The folder that is indexed."""
-        return self.dataset.root
+    def images(self) -> dict[str, Path]:
+        """What is searched."""
+        return files_of(self.dataset.root, images_under(self.dataset.root))
 
     def targets(self) -> dict[str, tuple[str, str]]:
         """(image_id, caption) of every question, which is named by its image and its number there."""
@@ -56,7 +54,7 @@ class CaptionsTask:
         target = question.question_id.rpartition("#")[0]
         return kept_target(hits, position, target=target)
 
-    def evaluate(self, answers: Answers, *, out: Path) -> Evaluation:
+    def evaluate(self, answers: Answers) -> Evaluation:
         """`{"text": {"R@1", "R@5", "R@10", "MedR"}}`."""
         return score_captions(self.benchmark, self.targets(), answers)
 
@@ -84,8 +82,7 @@ def score_captions(benchmark: str, targets: Mapping[str, tuple[str, str]], answe
             QueryScore(
                 query_id=name,
                 group="",
-                metrics={"reciprocal": 1 / rank, "rank": float(rank)}
-                | {f"R@{k}": float(rank <= k) for k in RECALLS},
+                metrics={"reciprocal": 1 / rank, "rank": float(rank)} | {f"R@{k}": float(rank <= k) for k in RECALLS},
                 detail={"text": text, **ranked_detail(answers, answers.kept[name], relevant=[image_id])},
             )
             for (name, (image_id, text)), rank in zip(targets.items(), ranks, strict=True)

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.datasets.local import Classes, load_classes
+from wherein.bench.datasets.local import Classes, files_of, load_classes
 from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
 from wherein.bench.task import Answers, Options, Question, kept_ranking
-from wherein.collection import Hit
 from wherein.errors import SpecError
-from wherein.query import Part, Query
 
 PROMPT = "a photo of a {}"
 
@@ -36,21 +35,20 @@ class ClassesTask:
                 raise SpecError(f"--prompt {prompt!r} has no {{}} where the class name goes, as in {PROMPT!r}")
         return cls(benchmark=benchmark, dataset=load_classes(data), prompts=prompts)
 
-    @property
-    def root(self) -> Path:
-        """The folder that is indexed."""
-        return self.dataset.root
+    def images(self) -> dict[str, Path]:
+        """What is searched."""
+        return files_of(self.dataset.root, self.dataset.class_of)
 
     def questions(self) -> Sequence[Question]:
         """One question per class, its name put into every prompt."""
         names = sorted(set(self.dataset.class_of.values()))
         return [Question(question_id=name, query=_query(name, self.prompts)) for name in names]
 
-    def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
+    def keep(self, _question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
         """The whole ranking with its scores."""
         return kept_ranking(hits, position)
 
-    def evaluate(self, answers: Answers, *, out: Path) -> Evaluation:
+    def evaluate(self, answers: Answers) -> Evaluation:
         """`{"top1", "top5", "mAP"}`."""
         return score_classes(self.benchmark, self.dataset.class_of, answers)
 

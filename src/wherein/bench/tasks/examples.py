@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.datasets.local import Example, Examples, load_examples, load_objects
+from wherein.bench.datasets.local import Example, Examples, files_of, load_examples, load_objects
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.task import Answers, Options, Question, kept_ranking, ranked_detail
-from wherein.collection import Hit
-from wherein.query import Part, Query
 
 TOP = 5  # the k of mAP@5 and t-mAP@5
 
@@ -31,10 +30,9 @@ class ExamplesTask:
         dataset = load_objects(data) if benchmark == "objects" else load_examples(data, benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=dataset)
 
-    @property
-    def root(self) -> Path:
-        """The folder that is indexed."""
-        return self.dataset.root
+    def images(self) -> dict[str, Path]:
+        """What is searched."""
+        return files_of(self.dataset.root, self.dataset.image_ids)
 
     def questions(self) -> Sequence[Question]:
         """One question per query photo."""
@@ -48,7 +46,7 @@ class ExamplesTask:
         own = {example.name: example.own for example in self.dataset.queries}[question.question_id]
         return kept_ranking([hit for hit in hits if hit.image_id != own], position)
 
-    def evaluate(self, answers: Answers, *, out: Path) -> Evaluation:
+    def evaluate(self, answers: Answers) -> Evaluation:
         """Step AP over the whole ranking, FORB's AP@5 and its thresholds over all queries' distractors."""
         return score_examples(self.benchmark, self.dataset.queries, answers)
 
@@ -63,7 +61,9 @@ def score_examples(benchmark: str, queries: Sequence[Example], answers: Answers)
     ap = np.array([metrics.average_precision(p, relevant=len(own)) for p, own in zip(places, truth, strict=True)])
     top1 = np.array([float(len(p) > 0 and p[0] == 0) for p in places])
     ap5 = metrics.truncated_ap(lists, ks=(TOP,))[0]
-    thresholds = metrics.rejection_thresholds([_best_distractor(one, own) for one, own in zip(kept, truth, strict=True)])
+    thresholds = metrics.rejection_thresholds(
+        [_best_distractor(one, own) for one, own in zip(kept, truth, strict=True)]
+    )
     levels = metrics.thresholded_ap(lists, ks=(TOP,), thresholds=thresholds)[:, 0]
     asked = np.array([bool(own) for own in truth])
     t_ap5 = levels.mean(axis=0)
@@ -113,7 +113,9 @@ def _best_distractor(kept: Mapping[str, Any], truth: Sequence[int]) -> float:
     return max((score for number, score in pairs if number not in known), default=-1.0)
 
 
-def _curves(places: Sequence[metrics.Ints], truth: Sequence[Sequence[int]], levels: metrics.Floats) -> tuple[Curve, ...]:
+def _curves(
+    places: Sequence[metrics.Ints], truth: Sequence[Sequence[int]], levels: metrics.Floats
+) -> tuple[Curve, ...]:
     lines = [
         metrics.interpolated_precision(place, relevant=len(own))
         for place, own in zip(places, truth, strict=True)

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from wherein import Hit, Query
 from wherein.bench import metrics
 from wherein.bench.asking import no_region_warning, part, region_ious
-from wherein.bench.datasets.local import Clip, Masks, load_masks, read_mask
+from wherein.bench.datasets.local import Clip, Masks, files_of, load_masks, read_mask
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.task import Answers, Options, Question, kept_ranking, ranked_detail
-from wherein.collection import Hit
-from wherein.query import Query
 
 
 @dataclass(frozen=True)
@@ -29,16 +28,15 @@ class MasksTask:
         options.require_only(benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_masks(data))
 
-    @property
-    def root(self) -> Path:
-        """The folder that is indexed."""
-        return self.dataset.root
+    def images(self) -> dict[str, Path]:
+        """What is searched."""
+        return files_of(self.dataset.root, self.dataset.image_ids)
 
     def questions(self) -> Sequence[Question]:
         """One question per sequence: its first frame with its mask."""
         made = []
         for clip in self.dataset.clips:
-            asked = part(image=self.root / clip.query, mask=read_mask(clip.masks[clip.query]))
+            asked = part(image=self.dataset.root / clip.query, mask=read_mask(clip.masks[clip.query]))
             made.append(Question(question_id=clip.name, query=Query(parts=(asked,))))
         return made
 
@@ -57,7 +55,7 @@ class MasksTask:
                 ious[str(position[frame])] = list(region_ious(by_id[frame], truth)) if frame in by_id else [0.0, 0.0]
         return kept_ranking(others, position) | {"ious": ious, "junk": empty}
 
-    def evaluate(self, answers: Answers, *, out: Path) -> Evaluation:
+    def evaluate(self, answers: Answers) -> Evaluation:
         """`{"mAP", "mIoU": {"D", "S"}, "mAP@50:5:95": {"official", "paper-D", "paper-S"}}`."""
         return score_masks(self.benchmark, self.dataset.clips, answers)
 

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from wherein import Hit, Query
 from wherein.bench import metrics
 from wherein.bench.asking import hit_point, no_region_warning, part
-from wherein.bench.datasets.local import Road, load_road, read_mask
+from wherein.bench.datasets.local import Road, files_of, load_road, read_mask
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.task import Answers, Options, Question, kept_ranking
-from wherein.collection import Hit
-from wherein.query import Query
 
 # The language support set of the one label this set has; --prompt replaces it.
 PROMPTS: Final = (
@@ -39,16 +38,15 @@ class RoadTask:
         options.require_only("prompt", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_road(data), prompts=options.prompt or PROMPTS)
 
-    @property
-    def root(self) -> Path:
-        """The folder that is indexed."""
-        return self.dataset.root
+    def images(self) -> dict[str, Path]:
+        """What is searched."""
+        return files_of(self.dataset.root, self.dataset.image_ids)
 
     def questions(self) -> Sequence[Question]:
         """The one question."""
         return [Question(question_id=LABEL, query=Query(parts=tuple(part(text=text) for text in self.prompts)))]
 
-    def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
+    def keep(self, _question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
         """The whole ranking, and for every odd photo whether its hit points at what is odd."""
         inside: dict[str, bool | None] = {}
         for hit in hits:
@@ -58,7 +56,7 @@ class RoadTask:
                 inside[hit.image_id] = None if point is None else _holds(mask, point)
         return kept_ranking(hits, position) | {"inside": inside}
 
-    def evaluate(self, answers: Answers, *, out: Path) -> Evaluation:
+    def evaluate(self, answers: Answers) -> Evaluation:
         """`{"mAP", "pointing"}`."""
         return score_road(self.benchmark, tuple(self.dataset.odd), answers)
 

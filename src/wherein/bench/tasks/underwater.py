@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from wherein import Box, Hit, Query
 from wherein.bench import metrics
-from wherein.bench.datasets.local import Boxed, load_boxed
+from wherein.bench.asking import hit_point, no_region_warning, part
+from wherein.bench.datasets.local import Boxed, files_of, images_under, load_boxed
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.task import Answers, Options, Question, ranked_detail
 from wherein.bench.tasks.captions import kept_target, recall_curve
-from wherein.bench.asking import hit_point, no_region_warning, part
-
-from wherein.collection import Hit
-from wherein.query import Query
-from wherein.region import Box
 
 RECALLS = (1, 10)
 
@@ -34,10 +31,9 @@ class UnderwaterTask:
         options.require_only(benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_boxed(data))
 
-    @property
-    def root(self) -> Path:
-        """The folder that is indexed."""
-        return self.dataset.root
+    def images(self) -> dict[str, Path]:
+        """What is searched."""
+        return files_of(self.dataset.root, images_under(self.dataset.root))
 
     def targets(self) -> dict[str, tuple[str, str]]:
         """(image_id, label) of every question."""
@@ -63,7 +59,7 @@ class UnderwaterTask:
         inside = point is not None and any(_holds(box, point) for box in self.dataset.boxes[image_id][label])
         return kept_target(hits, position, target=image_id) | {"pointed": point is not None, "inside": inside}
 
-    def evaluate(self, answers: Answers, *, out: Path) -> Evaluation:
+    def evaluate(self, answers: Answers) -> Evaluation:
         """`{"R@1", "R@10", "MNR", "pointing"}`, macro over labels."""
         return score_known_items(self.benchmark, self.targets(), answers)
 
@@ -82,8 +78,7 @@ def score_known_items(benchmark: str, targets: Mapping[str, tuple[str, str]], an
         figures = metrics.known_item([kept["rank"] for kept in own], ks=RECALLS)
         by_label[label] = figures | {"pointing": float(np.mean([kept["inside"] for kept in own]))}
     macro = {
-        name: float(np.mean([by_label[label][name] for label in labels]))
-        for name in ("R@1", "R@10", "MNR", "pointing")
+        name: float(np.mean([by_label[label][name] for label in labels])) for name in ("R@1", "R@10", "MNR", "pointing")
     }
     ranks = np.array([answers.kept[name]["rank"] for name in targets], dtype=np.float64)
     return Evaluation(

@@ -1,0 +1,208 @@
+"""Run a method on a benchmark, end to end: index once, ask every question, write predictions, score, report.
+
+Everything is under one folder, and a run that was stopped goes on where it was:
+
+    run.json         what was asked for        images/       links to what is searched
+    answers.ndjson   finished questions        collection/   the index
+    predictions/     official formats          scores.json   the figures
+    evaluation.json  every query's share       report.html   to look at
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import wherein
+from wherein import Collection, Method
+from wherein.bench.evaluation import Curve, Evaluation, QueryScore
+from wherein.bench.journal import Journal
+from wherein.bench.report import json_safe
+from wherein.bench.staging import stage
+from wherein.bench.task import Answers, Options, Question, Task
+from wherein.bench.tasks import load_task
+from wherein.errors import DataError, SpecError
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a run is: what it does, how many of how many are done."""
+
+    doing: str
+    done: int
+    total: int
+
+
+Watch = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run: a benchmark, its data, a method, where everything goes, and the protocol variant."""
+
+    benchmark: str
+    data: Path
+    method: str
+    out: Path
+    options: Options = field(default_factory=Options)
+    collection: Path | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """What makes two runs the same run."""
+        return {
+            "format": FORMAT,
+            "benchmark": self.benchmark,
+            "data": str(self.data.absolute()),
+            "method": self.method,
+            "options": json.loads(json.dumps(self.options.given())),
+        }
+
+
+def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
+    """Run, or go on with, one plan; the evaluation's scores hold `timing` and `bytes_per_image` too."""
+    method = Method.parse(plan.method)
+    if method.encoder is None:
+        raise SpecError(f"method {plan.method!r} names no encoder, so nothing can be indexed; write mini+{plan.method}")
+    task = load_task(plan.benchmark, plan.data, plan.options)
+    _claim(plan)
+    journal = Journal(plan.out / "answers.ndjson")
+    with wherein.open(plan.collection or plan.out / "collection", create=True, encoder=method.encoder) as collection:
+        warnings = _index(plan, task, collection, journal=journal, watch=watch)
+        image_ids = tuple(sorted({*task.images(), *collection.image_ids()}))
+        _ask(plan, task, collection, image_ids=image_ids, journal=journal, watch=watch)
+        size = collection.info().bytes_per_image
+    journal.cost(peak_memory_bytes=peak_memory())
+    scored = task.evaluate(Answers(image_ids=image_ids, kept=journal.answers, out=plan.out / "predictions"))
+    scores = {**scored.scores, "timing": journal.timing(), "bytes_per_image": size}
+    evaluation = replace(scored, scores=scores, warnings=(*warnings, *scored.warnings))
+    save(evaluation, plan)
+    return evaluation
+
+
+def _claim(plan: Plan) -> None:
+    """Write run.json, or refuse a folder that holds another run."""
+    path = plan.out / "run.json"
+    asked = plan.identity()
+    if not path.is_file():
+        plan.out.mkdir(parents=True, exist_ok=True)
+        write_json(path, asked)
+        return
+    found = read_json(path)
+    for name, value in asked.items():
+        if found.get(name) != value:
+            raise DataError(
+                f"{plan.out} holds another run: its {name} is {found.get(name)!r}, now {value!r}; "
+                "choose another --out, or delete the folder"
+            )
+
+
+def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, watch: Watch) -> tuple[str, ...]:
+    """Bring the collection up to date; what could not be indexed is a warning."""
+    files = dict(task.images())
+    if plan.options.distractors:
+        files |= _distractors(Path(plan.options.distractors))
+    folder = stage(files, (plan.collection or plan.out) / "images")
+    started = time.perf_counter()
+    finished = False
+    report = None
+    try:
+        report = collection.add(folder, on_progress=lambda p: watch(Step("indexing", p.done, p.total)))
+        finished = True
+    finally:
+        if not finished or (report and (report.added or report.changed)):
+            journal.cost(setup_seconds=time.perf_counter() - started, interrupted=not finished)
+    skipped = report.skipped if report else []
+    if not skipped:
+        return ()
+    return (
+        f"{len(skipped)} images could not be indexed and are never found, first {skipped[0].path}: {skipped[0].reason}",
+    )
+
+
+def _distractors(folder: Path) -> dict[str, Path]:
+    from wherein.bench.datasets.local import images_under
+
+    return {f"distractors/{image_id}": folder / image_id for image_id in images_under(folder)}
+
+
+def _ask(
+    plan: Plan, task: Task, collection: Collection, *, image_ids: tuple[str, ...], journal: Journal, watch: Watch
+) -> None:
+    questions = list(task.questions())
+    known = {question.question_id for question in questions}
+    if len(known) != len(questions):
+        raise DataError(f"{plan.benchmark}: two queries of {plan.data} have the same name; rename one")
+    position = {image_id: number for number, image_id in enumerate(image_ids)}
+    for number, question in enumerate(questions):
+        watch(Step("asking", number, len(questions)))
+        if question.question_id in journal.answers:
+            continue
+        seconds, kept = _answer(task, question, collection, method=plan.method, position=position)
+        journal.answer(question.question_id, seconds=seconds, kept=kept)
+    watch(Step("asking", len(questions), len(questions)))
+
+
+def _answer(
+    task: Task, question: Question, collection: Collection, *, method: str, position: Mapping[str, int]
+) -> tuple[float, dict[str, Any]]:
+    started = time.perf_counter()
+    hits = collection.search(question.query, k=question.k or max(len(collection), 1), method=method)
+    return time.perf_counter() - started, task.keep(question, hits, position)
+
+
+def peak_memory() -> int | None:
+    """The most memory this process has held, in bytes, where the system says."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    import sys
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write a document whole or not at all."""
+    rough = path.with_name(path.name + ".part")
+    rough.write_text(json.dumps(json_safe(document), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    rough.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """A document of a run folder."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({error}); the run folder is damaged: run it again") from error
+
+
+def save(evaluation: Evaluation, plan: Plan) -> None:
+    """Write the figures, every query's share and the page."""
+    from wherein.bench.html import write_html
+
+    write_json(plan.out / "scores.json", evaluation.scores)
+    write_json(plan.out / "evaluation.json", asdict(evaluation))
+    write_html(evaluation, plan.out / "report.html", method=plan.method)
+
+
+def load_evaluation(out: Path) -> tuple[str, Evaluation]:
+    """The method and the evaluation of a finished run."""
+    if not (out / "evaluation.json").is_file():
+        hint = "it is not finished: run it again to go on" if (out / "run.json").is_file() else "it is no run folder"
+        raise DataError(f"{out} holds no evaluation.json; {hint}")
+    document = read_json(out / "evaluation.json")
+    method = str(read_json(out / "run.json").get("method", out.name))
+    return method, Evaluation(
+        benchmark=document["benchmark"],
+        protocol=document["protocol"],
+        scores=document["scores"],
+        queries=tuple(QueryScore(**query) for query in document["queries"]),
+        curves=tuple(Curve(**curve) for curve in document["curves"]),
+        warnings=tuple(document["warnings"]),
+        reference=tuple((name, figures) for name, figures in document["reference"]),
+    )
