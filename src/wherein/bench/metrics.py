@@ -189,12 +189,22 @@ def known_item(ranks: ArrayLike, *, ks: Sequence[int] = (1, 10, 100, 1000)) -> d
 
 @dataclass(frozen=True)
 class LocatedQuery:
-    """One query of the database task: ranked ids, relevant ids with the IoU reached on each, junk ids."""
+    """One query of the database task: the place of each relevant image (-1: none) and the IoU on it."""
 
-    ranking: Ints
-    relevant: Ints
+    positions: Ints
     ious: Floats
-    junk: Ints
+
+
+def located_query(ranking: ArrayLike, *, relevant: ArrayLike, ious: ArrayLike, junk: ArrayLike = ()) -> LocatedQuery:
+    """Find the relevant ids, each with its IoU, in a ranking of ids once the junk ids are taken out of it."""
+    order = np.asarray(ranking, dtype=np.int64)
+    wanted = np.asarray(relevant, dtype=np.int64)
+    place = np.full(1 + max(int(order.max(initial=0)), int(wanted.max(initial=0))), -1, dtype=np.int64)
+    place[order] = np.arange(len(order))
+    dropped = np.flatnonzero(np.isin(order, np.asarray(junk, dtype=np.int64)))
+    found = place[wanted]
+    positions = np.where(found < 0, -1, found - np.searchsorted(dropped, found))
+    return LocatedQuery(positions, np.asarray(ious, dtype=np.float64))
 
 
 def located_ap(query: LocatedQuery, *, threshold: float, keep_failed: bool) -> float:
@@ -203,9 +213,9 @@ def located_ap(query: LocatedQuery, *, threshold: float, keep_failed: bool) -> f
     A relevant image that fails leaves the denominator too (official) unless `keep_failed` (paper). NaN when
     no image is left to find.
     """
-    passed = query.relevant[query.ious > threshold]
-    positions = positions_of(query.ranking, relevant=passed, junk=query.junk)
-    return trapezoidal_ap(positions, relevant=len(query.relevant) if keep_failed else len(passed))
+    passed = query.ious > threshold
+    positions = np.sort(query.positions[passed & (query.positions >= 0)])
+    return trapezoidal_ap(positions, relevant=len(passed) if keep_failed else int(np.count_nonzero(passed)))
 
 
 def map_50_5_95(

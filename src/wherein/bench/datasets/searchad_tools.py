@@ -9,6 +9,7 @@ from typing import Final
 
 from wherein.bench.datasets.searchad import (
     LABELS,
+    MIN_AREA,
     SOURCES,
     SPLITS,
     TEST_MAPPING,
@@ -110,11 +111,7 @@ def statistics(
     counts: dict[str, Counter[str]] = {}
     images: Counter[str] = Counter()
     for split in splits:
-        rows = (
-            _truth_rows(root, split)
-            if level == "truth"
-            else _label_rows(root, split, distinct=level == "image")
-        )
+        rows = _truth_rows(root, split) if level == "truth" else _label_rows(root, split, distinct=level == "image")
         for path, labels in rows:
             column = path.split("/", 1)[0] if by_source else split
             images[column] += 1
@@ -187,16 +184,12 @@ def write_submission(root: Path, *, predictions: Path, out: Path, metadata: Meta
     for label, ranking in stream_predictions(predictions):
         unknown = next((path for path in ranking if path not in ids), None)
         if unknown is not None:
-            raise DataError(
-                f"{predictions}, {label}: {unknown!r} is not an image of the test split ({TEST_MAPPING})"
-            )
+            raise DataError(f"{predictions}, {label}: {unknown!r} is not an image of the test split ({TEST_MAPPING})")
         rankings[label] = [ids[path] for path in ranking]
         if len(set(rankings[label])) < len(ranking):
             raise DataError(f"{predictions}, {label}: an image is ranked twice; rank every image once")
         if len(ranking) < len(ids):
-            warnings.append(
-                f"{label}: {len(ranking)} of {len(ids)} test images are ranked; a full ranking is expected"
-            )
+            warnings.append(f"{label}: {len(ranking)} of {len(ids)} test images are ranked; a full ranking is expected")
     strange = [label for label in rankings if label not in LABELS]
     absent = [label for label in LABELS if label not in rankings]
     if strange:
@@ -231,3 +224,17 @@ def read_submission(path: Path, *, root: Path) -> Submission:
             raise DataError(f"{path}, {key}: {unknown!r} is not an id of {TEST_MAPPING}")
         rankings[key] = [images[number] for number in value]
     return Submission(metadata, rankings)
+
+
+def write_truth(root: Path, *, split: str, out: Path) -> tuple[Path, Path]:
+    """Write `{label: [paths]}` of the relevant and of the ignored images, under the devkit's file names."""
+    data = load(root, split=split)
+    out.mkdir(parents=True, exist_ok=True)
+    paths = (
+        out / f"searchad_{split}_image_level_annotations_min_box_{MIN_AREA}.json",
+        out / f"searchad_{split}_image_level_ignore_images_min_box_{MIN_AREA}.json",
+    )
+    for path, rows_of in zip(paths, (data.positives, data.ignored), strict=True):
+        document = {label: [data.images[row] for row in rows] for label, rows in rows_of.items() if len(rows)}
+        path.write_text(json.dumps(document, indent=4), encoding="utf-8")
+    return paths

@@ -65,7 +65,7 @@ def score(data: Path, predictions: Path, *, split: str, protocol: str) -> Evalua
         scores=_document(classes),
         queries=tuple(_query_score(label, classes[label], rankings.get(label)) for label in classes),
         curves=_curves(truth, rankings, classes, protocol=protocol),
-        warnings=(*truth.warnings, *_warnings(truth, rankings, notes, split=split, protocol=protocol)),
+        warnings=(*truth.warnings, *_warnings(rankings, notes, split=split, protocol=protocol)),
         reference=reference("searchad"),
     )
 
@@ -198,9 +198,7 @@ def _curves(
     )
 
 
-def _warnings(
-    truth: searchad.SearchAD, rankings: Mapping[str, _Ranking], notes: _Notes, *, split: str, protocol: str
-) -> list[str]:
+def _warnings(rankings: Mapping[str, _Ranking], notes: _Notes, *, split: str, protocol: str) -> list[str]:
     absent = [label for label in searchad.LABELS if label not in rankings]
     fate = "leave the mean" if protocol == "official" else "count 0 in the mean over 90 labels"
     warnings = []
