@@ -69,6 +69,7 @@ class Filter:
     """A glob over image_ids: `holiday` and `holiday/*` both mean everything below holiday."""
     after: float | None = None
     before: float | None = None
+    """Time stamps: when the picture was taken, or else when its file was written."""
     tags: tuple[str, ...] = ()
 
     @property

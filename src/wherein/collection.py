@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +22,7 @@ from wherein.query import Method, Part, Query
 from wherein.region import Box
 from wherein.search import Hit, PatchScorer, Ranking, Scorer, WholeScorer, rank
 from wherein.store import FOLDER, Layer, Store
-from wherein.sync import MEMORY_ROOT, AddReport, Progress, Settings, Sync, default_workers
+from wherein.sync import MEMORY_ROOT, AddReport, Progress, Settings, Sync, default_workers, image_id_of
 
 DEFAULT_ENCODER = "mini"
 
@@ -166,6 +167,14 @@ class Collection:
             finally:
                 self._forget()
 
+    def watch(self) -> Iterator[list[Path]]:
+        """Wait for changes below the roots; yields the files and folders to `add` again, until interrupted."""
+        from watchfiles import watch
+
+        roots = [self._store.root_path(name) for name in self._store.manifest.roots]
+        for changes in watch(*roots, watch_filter=lambda _, path: FOLDER not in Path(path).parts):
+            yield sorted({Path(path) for _, path in changes})
+
     def remove(self, *image_ids: str) -> int:
         """Forget images (their files stay on disk). Returns how many files that were."""
         files = {self._store.catalogue.file_of(key) for key in self._keys(image_ids)}
@@ -181,13 +190,14 @@ class Collection:
         k: int = 20,
         method: str | Method = "",
         folder: str | None = None,
-        after: float | None = None,
-        before: float | None = None,
+        after: date | str | None = None,
+        before: date | str | None = None,
         tags: Sequence[str] = (),
     ) -> Ranking:
         """The k images that answer best. A str is a text; a Path, bytes, array or PIL image is an example.
 
-        Filters (`folder` glob, time stamps, `tags`) apply before ranking: with enough images, k come back.
+        Filters (`folder` glob; dates, as such or as 2024-05-01; `tags`) apply before ranking: where enough
+        images pass, k come back.
         """
         if k < 1:
             raise InputError(f"k = {k}: ask for at least one hit.")
@@ -195,7 +205,7 @@ class Collection:
         how = method if isinstance(method, Method) else Method.parse(method)
         encoder = self._encoder(how.encoder or self.encoder)
         view = self._view(encoder, how.search)
-        allowed = self._allowed(view, Filter(folder, after, before, tuple(tags)))
+        allowed = self._allowed(view, Filter(folder, _stamp(after), _stamp(before), tuple(tags)))
         searched = len(view.images) if allowed is None else int(allowed.sum())
         hits = list[Hit]()
         kind = "cosine"
@@ -208,6 +218,19 @@ class Collection:
         """The ids of all living images, or of those that pass the filters, sorted."""
         rows = self._store.catalogue.live_images(Filter(folder=folder, tags=tuple(tags)))
         return [image_id for _, image_id in rows]
+
+    def resolve(self, name: str | os.PathLike[str]) -> str:
+        """The image_id of an id or of a path to a file of the collection."""
+        if self._store.catalogue.image_at(str(name)) is not None:
+            return str(name)
+        path = Path(os.path.normpath(Path(name).expanduser().absolute()))
+        for root in self._store.manifest.roots:
+            base = self._store.root_path(root)
+            if path.is_relative_to(base):
+                image_id = image_id_of(root, path.relative_to(base).as_posix())
+                if self._store.catalogue.image_at(image_id) is not None:
+                    return image_id
+        raise InputError(f"{name}: no image of that id or path in {self.folder}.")
 
     def tag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Tag images; several tags on one image are fine."""
@@ -353,6 +376,16 @@ class Collection:
     def _forget(self) -> None:
         self._views.clear()
         self._hits.clear()
+
+
+def _stamp(day: date | str | None) -> float | None:
+    try:
+        moment = datetime.fromisoformat(day) if isinstance(day, str) else day
+    except ValueError:
+        raise InputError(f"{day!r} is not a date: write it as 2024-05-01 or 2024-05-01T13:30.") from None
+    if moment is None:
+        return None
+    return (moment if isinstance(moment, datetime) else datetime.combine(moment, time())).timestamp()
 
 
 def _same_user(folder: Path) -> bool:

@@ -72,6 +72,12 @@ def families() -> dict[str, str]:
     return found | FAMILIES
 
 
+def describe_families() -> dict[str, str]:
+    """Every family's name → the first line of its module's docstring."""
+    modules = {name: home.partition(":")[0] for name, home in sorted(families().items())}
+    return {name: (import_module(module).__doc__ or "").strip().partition("\n")[0] for name, module in modules.items()}
+
+
 def load(spec: str, *, threads: int = 1) -> Encoder:
     """The encoder of a spec, its weights read on first use."""
     family, _, variant = spec.partition(":")

@@ -1,0 +1,5 @@
+"""`python -m wherein` is the command `wherein`."""
+
+from wherein.cli import main
+
+main()

@@ -1,0 +1,125 @@
+"""`wherein info`, `check`, `compact`, `tag`, `remove`, `models`: looking after a collection."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wherein.cli.options import CollectionOption, JsonOption, open_collection
+
+if TYPE_CHECKING:
+    from wherein.collection import Collection, Info
+
+ImagesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="IMAGE…", help="Image ids or paths; `-` reads them from a pipe.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (info, check, compact, tag, remove, models):
+        app.command()(command)
+
+
+def info(collection: CollectionOption = None, json_: JsonOption = False) -> None:
+    """Say what a collection holds and what it costs on disk."""
+    with open_collection(collection) as opened:
+        found = opened.info()
+    if json_:
+        values = asdict(found) | {"bytes_per_image": found.bytes_per_image}
+        typer.echo(json.dumps(values, default=str, ensure_ascii=False, indent=2))
+        return
+    for name, value in _lines(found):
+        typer.echo(f"{name:<11}{value}")
+
+
+def check(
+    collection: CollectionOption = None,
+    no_repair: Annotated[bool, typer.Option("--no-repair", help="Only look, change nothing.")] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Verify every shard against the catalogue; drop broken ones and read their images again."""
+    with open_collection(collection) as opened:
+        report = opened.check(repair=not no_repair)
+        restored = opened.add() if report.images_to_read_again else None
+    if json_:
+        values: dict[str, Any] = asdict(report) | {"restored": restored and restored.added + restored.changed}
+        typer.echo(json.dumps(values, default=str, ensure_ascii=False))
+    elif not report.broken:
+        typer.echo(f"{report.shards} shards, all intact")
+    else:
+        for path in report.broken:
+            typer.echo(f"broken: {path}", err=True)
+        mended = "left as they are" if restored is None else f"{restored.added + restored.changed} images read again"
+        typer.echo(f"{len(report.broken)} of {report.shards} shards broken; {mended}")
+    if report.broken and no_repair:
+        raise typer.Exit(1)
+
+
+def compact(collection: CollectionOption = None) -> None:
+    """Free the space of removed and changed images."""
+    with open_collection(collection) as opened:
+        typer.echo(f"{opened.compact():,} bytes freed")
+
+
+def tag(
+    name: Annotated[str, typer.Argument(help="The tag.")],
+    images: ImagesArgument = None,
+    folder: Annotated[str | None, typer.Option("--in", help="All images below this folder; a glob.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the tag off instead.")] = False,
+    collection: CollectionOption = None,
+) -> None:
+    """Tag images, to filter searches with --tag: `wherein search dog --paths | wherein tag dogs -`."""
+    with open_collection(collection) as opened:
+        image_ids = _image_ids(opened, images or [], folder)
+        (opened.untag if remove else opened.tag)(name, image_ids)
+    typer.echo(f"{name}: {len(image_ids):,} images {'untagged' if remove else 'tagged'}")
+
+
+def remove(
+    images: ImagesArgument = None,
+    folder: Annotated[str | None, typer.Option("--in", help="All images below this folder; a glob.")] = None,
+    collection: CollectionOption = None,
+) -> None:
+    """Forget images; their files stay. Indexing their folder again brings them back."""
+    with open_collection(collection) as opened:
+        count = opened.remove(*_image_ids(opened, images or [], folder))
+    typer.echo(f"{count:,} files forgotten")
+
+
+def models() -> None:
+    """List the encoders that can be used."""
+    from wherein.collection import DEFAULT_ENCODER
+    from wherein.encoders import describe_families
+
+    for name, words in describe_families().items():
+        mark = " (default)" if name == DEFAULT_ENCODER else ""
+        typer.echo(f"{name:<8}{words}{mark}")
+
+
+def _image_ids(collection: Collection, images: list[str], folder: str | None) -> list[str]:
+    named = [line.rstrip("\n") for line in sys.stdin] if images == ["-"] else images
+    found = [collection.resolve(name) for name in named if name]
+    return found + (collection.image_ids(folder=folder) if folder is not None else [])
+
+
+def _lines(found: Info) -> list[tuple[str, str]]:
+    lines = [("collection", str(found.folder)), ("encoder", found.encoder)]
+    lines += [
+        ("root", f"{path}" + (f"  (ids begin with {name}/)" if name else "")) for name, path in found.roots.items()
+    ]
+    lines.append(("images", f"{found.images:,}"))
+    if found.tombstones:
+        lines.append(("removed", f"{found.tombstones:,}  (free their space with `wherein compact`)"))
+    if found.skipped:
+        lines.append(("skipped", f"{found.skipped:,} files"))
+    lines += [("tag", f"{tag}  ({count:,} images)") for tag, count in found.tags.items()]
+    for layer in found.layers:
+        made = f" of {layer.encoder}" if layer.encoder else ""
+        lines.append(("layer", f"{layer.kind}{made}: {layer.images:,} images, {layer.bytes_per_image:,.0f} bytes each"))
+    lines.append(("on disk", f"{found.bytes:,} bytes"))
+    return lines

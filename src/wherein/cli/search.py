@@ -1,0 +1,76 @@
+"""`wherein search`: a query → a table, JSON, paths or a page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wherein.cli.options import CollectionOption, JsonOption, open_collection
+
+if TYPE_CHECKING:
+    from wherein.collection import Collection
+    from wherein.query import Query
+    from wherein.search import Ranking
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("search")(search)
+
+
+def search(
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT…", help="What to look for; `TEXT^2` weighs.")
+    ] = None,
+    images: Annotated[list[str] | None, typer.Option("--image", help="An example: FILE or FILE#x1,y1,x2,y2.")] = None,
+    not_: Annotated[list[str] | None, typer.Option("--not", help="A text or a file to avoid.")] = None,
+    query: Annotated[Path | None, typer.Option(help="A whole support set, from a JSON file.")] = None,
+    method: Annotated[str, typer.Option(help="How to search, e.g. whole, patches, mini+patches~max.")] = "",
+    k: Annotated[int, typer.Option("-k", min=1, help="How many hits.")] = 20,
+    folder: Annotated[str | None, typer.Option("--in", help="Only below this folder; a glob.")] = None,
+    after: Annotated[str | None, typer.Option(help="Only from this date on: 2024-05-01.")] = None,
+    before: Annotated[str | None, typer.Option(help="Only before this date.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Only images with this tag.")] = None,
+    collection: CollectionOption = None,
+    json_: JsonOption = False,
+    paths: Annotated[bool, typer.Option("--paths", help="Print file paths only, one a line, for pipes.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page with thumbnails.")] = None,
+) -> None:
+    """Search by text, by example images and regions, by any sum of those. Exits 1 when nothing is found."""
+    asked = _query(texts or [], images or [], not_ or [], query)
+    with open_collection(collection) as opened:
+        ranking = opened.search(
+            asked, k=k, method=method, folder=folder, after=after, before=before, tags=tuple(tags or ())
+        )
+        _show(ranking, opened, json_=json_, paths=paths, html=html)
+    if not ranking:
+        raise typer.Exit(1)
+
+
+def _query(texts: list[str], images: list[str], avoided: list[str], file: Path | None) -> Query:
+    from wherein.query import Query, parse_image, parse_negative, parse_text, read_query
+
+    parts = [*map(parse_text, texts), *map(parse_image, images), *map(parse_negative, avoided)]
+    return Query((*(read_query(file).parts if file is not None else ()), *parts))
+
+
+def _show(ranking: Ranking, collection: Collection, *, json_: bool, paths: bool, html: Path | None) -> None:
+    from wherein import present
+
+    if html is not None:
+        present.write_page(ranking, html, thumb_of=collection.thumb)
+        typer.echo(f"wrote {html}", err=True)
+    if json_:
+        typer.echo(present.as_json(ranking))
+    elif paths:
+        for hit in ranking:
+            sys.stdout.write(f"{hit.path or hit.image_id}\n")
+    elif not ranking:
+        typer.echo("no match: no image passes the filters.", err=True)
+    elif html is None:
+        from rich.console import Console
+
+        Console().print(present.as_table(ranking))
