@@ -1,5 +1,6 @@
 """Benchmark queries as the engine takes them, and the regions of its hits: the one place that knows both."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -8,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wherein import Box, Hit, Part
+from wherein.bench.boxes import clipped
 from wherein.bench.overlap import mask_iou
+from wherein.errors import DataError
 from wherein.region import iou
 
 Mask = NDArray[np.bool_]
@@ -108,3 +111,35 @@ def no_region_warning(any_region: bool, consequence: str) -> tuple[str, ...]:
     if any_region:
         return ()
     return (f"the method gave no region with any hit, so {consequence}; add a part that says where",)
+
+
+def pixel_box(path: Path, xyxy: Sequence[float]) -> Box:
+    """A pixel box of an image file as a Box inside it."""
+    import PIL.Image
+
+    try:
+        with PIL.Image.open(path) as picture:
+            size_wh = picture.size
+    except (OSError, ValueError) as error:
+        raise DataError(f"the example image {path} cannot be read ({error}); restore the file") from error
+    return clipped(xyxy, size_wh=size_wh)
+
+
+def hit_polygon(hit: Hit) -> list[list[float]]:
+    """A hit's region as one polygon in pixels, as the pixel benchmarks take it; empty where it has none.
+
+    Of a mask in several pieces it is the outline of the largest, since a prediction is one polygon there.
+    """
+    width, height = hit.size_wh
+    mask = hit_mask(hit)
+    if mask is not None and mask.any():
+        import cv2
+
+        outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+        largest = max(outlines, key=cv2.contourArea)[:, 0].astype(np.float64)
+        scale = np.array([width / mask.shape[1], height / mask.shape[0]])
+        return [[float(x), float(y)] for x, y in largest * scale]
+    if hit.box is None:
+        return []
+    x1, y1, x2, y2 = hit.box.pixels((width, height))
+    return [[float(x), float(y)] for x, y in ((x1, y1), (x2 - 1, y1), (x2 - 1, y2 - 1), (x1, y2 - 1))]

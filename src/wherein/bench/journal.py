@@ -10,20 +10,38 @@ import numpy as np
 from wherein.errors import DataError
 
 
-class Journal:
-    """`answers.ndjson`: one line per finished question, `{"question", "seconds", "answer"}`, and cost lines."""
+class Journal(Mapping[str, dict[str, Any]]):
+    """`answers.ndjson`: one line per finished question, `{"question", "seconds", "answer"}`, and cost lines.
+
+    Answers are read from disk when they are looked at: full rankings of a large benchmark do not fit in memory.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Read what is there; a line that was cut off by a kill is dropped."""
+        """Find the lines that are there; one that was cut off by a kill is dropped."""
         self.path = path
-        self.answers: dict[str, dict[str, Any]] = {}
         self.seconds: list[float] = []
         self.costs: list[dict[str, Any]] = []
+        self._places: dict[str, int] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         self._mend()
-        for line in self._lines():
-            self._take(line)
+        place = 0
+        with path.open("rb") as file:
+            for number, text in enumerate(file, 1):
+                self._take(self._parse(text, number), place)
+                place += len(text)
+
+    def __getitem__(self, question_id: str) -> dict[str, Any]:
+        with self.path.open("rb") as file:
+            file.seek(self._places[question_id])
+            answer: dict[str, Any] = json.loads(file.readline())["answer"]
+        return answer
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
     def answer(self, question_id: str, *, seconds: float, kept: Mapping[str, Any]) -> None:
         """Record a finished question."""
@@ -34,40 +52,43 @@ class Journal:
         self._append({"cost": figures})
 
     def _append(self, line: dict[str, Any]) -> None:
-        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
-        self._take(json.loads(text))  # what a restart would read, so that both score the same
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+        with self.path.open("ab") as file:
+            place = file.seek(0, 2)
+            file.write(text.encode("utf-8"))
+        self._take(line, place)
 
-    def _take(self, line: dict[str, Any]) -> None:
+    def _take(self, line: dict[str, Any], place: int) -> None:
         if "cost" in line:
             self.costs.append(line["cost"])
-        elif line["question"] not in self.answers:
-            self.answers[line["question"]] = line["answer"]
+        elif line["question"] not in self._places:
+            self._places[line["question"]] = place
             self.seconds.append(line["seconds"])
 
     def _mend(self) -> None:
+        """Cut the file after its last whole line."""
         with self.path.open("rb+") as file:
-            data = file.read()
-            whole = data.rfind(b"\n") + 1
-            if whole < len(data):
-                file.truncate(whole)
+            end = file.seek(0, 2)
+            while end:
+                start = max(0, end - 65536)
+                file.seek(start)
+                newline = file.read(end - start).rfind(b"\n")
+                if newline >= 0:
+                    end = start + newline + 1
+                    break
+                end = start
+            file.truncate(end)
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        with self.path.open(encoding="utf-8") as file:
-            for number, text in enumerate(file, 1):
-                try:
-                    line = json.loads(text)
-                    if not isinstance(line, dict) or not (
-                        "cost" in line or {"question", "answer", "seconds"} <= set(line)
-                    ):
-                        raise ValueError("it is not a line of a run")
-                except ValueError as error:
-                    raise DataError(
-                        f"{self.path}, line {number}: cannot be read ({error}); "
-                        "delete the file to ask every question again"
-                    ) from error
-                yield line
+    def _parse(self, text: bytes, number: int) -> dict[str, Any]:
+        try:
+            line = json.loads(text)
+            if not isinstance(line, dict) or not ("cost" in line or {"question", "answer", "seconds"} <= set(line)):
+                raise ValueError("it is not a line of a run")
+        except ValueError as error:
+            raise DataError(
+                f"{self.path}, line {number}: cannot be read ({error}); delete the file to ask every question again"
+            ) from error
+        return line
 
     def timing(self) -> dict[str, Any]:
         """Seconds per query, setup seconds and peak memory, over all the sittings of the run."""
@@ -76,8 +97,7 @@ class Journal:
         return {
             "seconds_per_query": float(np.mean(self.seconds)) if self.seconds else 0.0,
             "seconds_per_query_median": float(np.median(self.seconds)) if self.seconds else 0.0,
-            "queries": len(self.answers),
+            "queries": len(self),
             "setup_seconds": float(sum(cost["setup_seconds"] for cost in setup)),
-            "setup_complete": all(not cost.get("interrupted") for cost in setup),
             "peak_memory_bytes": max(peaks, default=None),
         }

@@ -10,18 +10,18 @@ Everything is under one folder, and a run that was stopped goes on where it was:
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import wherein
-from wherein import Collection, Method
+from wherein import Collection, Hit, Method, Query
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.journal import Journal
 from wherein.bench.report import json_safe
 from wherein.bench.staging import stage
-from wherein.bench.task import Answers, Options, Question, Task
+from wherein.bench.task import Answers, Options, Task
 from wherein.bench.tasks import load_task
 from wherein.errors import DataError, SpecError
 
@@ -49,7 +49,12 @@ class Plan:
     method: str
     out: Path
     options: Options = field(default_factory=Options)
-    collection: Path | None = None
+    home: Path | None = None  # of the collection, where runs share one
+
+    @property
+    def indexed(self) -> Path:
+        """The folder with the images and their index."""
+        return self.home or self.out
 
     def identity(self) -> dict[str, Any]:
         """What makes two runs the same run."""
@@ -58,7 +63,7 @@ class Plan:
             "benchmark": self.benchmark,
             "data": str(self.data.absolute()),
             "method": self.method,
-            "options": json.loads(json.dumps(self.options.given())),
+            "options": json.loads(json.dumps(self.options.asking())),
         }
 
 
@@ -70,13 +75,13 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     task = load_task(plan.benchmark, plan.data, plan.options)
     _claim(plan)
     journal = Journal(plan.out / "answers.ndjson")
-    with wherein.open(plan.collection or plan.out / "collection", create=True, encoder=method.encoder) as collection:
+    with wherein.open(plan.indexed / "collection", create=True, encoder=method.encoder) as collection:
         warnings = _index(plan, task, collection, journal=journal, watch=watch)
         image_ids = tuple(sorted({*task.images(), *collection.image_ids()}))
         _ask(plan, task, collection, image_ids=image_ids, journal=journal, watch=watch)
         size = collection.info().bytes_per_image
     journal.cost(peak_memory_bytes=peak_memory())
-    scored = task.evaluate(Answers(image_ids=image_ids, kept=journal.answers, out=plan.out / "predictions"))
+    scored = task.evaluate(Answers(image_ids=image_ids, kept=journal, out=plan.out / "predictions"))
     scores = {**scored.scores, "timing": journal.timing(), "bytes_per_image": size}
     evaluation = replace(scored, scores=scores, warnings=(*warnings, *scored.warnings))
     save(evaluation, plan)
@@ -105,7 +110,7 @@ def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, 
     files = dict(task.images())
     if plan.options.distractors:
         files |= _distractors(Path(plan.options.distractors))
-    folder = stage(files, (plan.collection or plan.out) / "images")
+    folder = stage(files, plan.indexed / "images")
     started = time.perf_counter()
     finished = False
     report = None
@@ -115,12 +120,20 @@ def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, 
     finally:
         if not finished or (report and (report.added or report.changed)):
             journal.cost(setup_seconds=time.perf_counter() - started, interrupted=not finished)
+    _tag(task, collection)
     skipped = report.skipped if report else []
     if not skipped:
         return ()
     return (
         f"{len(skipped)} images could not be indexed and are never found, first {skipped[0].path}: {skipped[0].reason}",
     )
+
+
+def _tag(task: Task, collection: Collection) -> None:
+    there = set(collection.image_ids())
+    for tag, image_ids in task.tags().items():
+        if not collection.info().tags.get(tag):
+            collection.tag(tag, [image_id for image_id in image_ids if image_id in there])
 
 
 def _distractors(folder: Path) -> dict[str, Path]:
@@ -139,19 +152,32 @@ def _ask(
     position = {image_id: number for number, image_id in enumerate(image_ids)}
     for number, question in enumerate(questions):
         watch(Step("asking", number, len(questions)))
-        if question.question_id in journal.answers:
+        if question.question_id in journal:
             continue
-        seconds, kept = _answer(task, question, collection, method=plan.method, position=position)
-        journal.answer(question.question_id, seconds=seconds, kept=kept)
+        search = _Timed(collection, method=plan.method)
+        kept = task.ask(question, search, position)
+        journal.answer(question.question_id, seconds=search.seconds, kept=kept)
     watch(Step("asking", len(questions), len(questions)))
 
 
-def _answer(
-    task: Task, question: Question, collection: Collection, *, method: str, position: Mapping[str, int]
-) -> tuple[float, dict[str, Any]]:
-    started = time.perf_counter()
-    hits = collection.search(question.query, k=question.k or max(len(collection), 1), method=method)
-    return time.perf_counter() - started, task.keep(question, hits, position)
+@dataclass
+class _Timed:
+    """The engine with a stop watch."""
+
+    collection: Collection
+    method: str
+    seconds: float = 0.0
+
+    def __call__(
+        self, query: Query, *, k: int | None = None, method: str | None = None, tags: Sequence[str] = ()
+    ) -> Sequence[Hit]:
+        """Search; a filtered search serves the protocol, not the user, and is not timed."""
+        started = time.perf_counter()
+        hits = self.collection.search(
+            query, k=k or max(len(self.collection), 1), method=method or self.method, tags=tags
+        )
+        self.seconds += 0.0 if tags else time.perf_counter() - started
+        return hits
 
 
 def peak_memory() -> int | None:

@@ -41,8 +41,8 @@ def is_figure(value: object) -> bool:
 
 def is_plain(column: str) -> bool:
     """Is the figure printed as it is, not as a percentage?"""
-    last = column.rsplit("/", 1)[-1]
-    return any(last == name or last.startswith(f"{name}_") or last.endswith(name) for name in PLAIN_FIGURES)
+    last = column.replace("/", " ").split(" ")[-1]
+    return any(last == name or last.startswith(f"{name}_") for name in PLAIN_FIGURES)
 
 
 def figure(value: float | None, column: str) -> str:
@@ -71,9 +71,7 @@ def _row(group: Mapping[str, Any]) -> dict[str, float]:
     return figures
 
 
-def _rows(
-    group: Mapping[str, Any], path: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], dict[str, float]]]:
+def _rows(group: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, float]]]:
     if any(is_figure(value) for value in group.values()):
         yield path, _row(group)
         return
@@ -95,9 +93,7 @@ def tables(scores: Mapping[str, Any]) -> tuple[Table, ...]:
         long = bool(path) and sizes[path[0]] > LONG_GROUP
         label = " ".join(path[1:] if long else path)
         found.setdefault((path[0] if long else "", tuple(row)), []).append((label, row))
-    return tuple(
-        Table(title=title, columns=columns, rows=tuple(rows)) for (title, columns), rows in found.items()
-    )
+    return tuple(Table(title=title, columns=columns, rows=tuple(rows)) for (title, columns), rows in found.items())
 
 
 def headline(scores: Mapping[str, Any]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """What `bench run` drives: a task has questions, says what to keep of each answer, and scores what was kept."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,11 +13,20 @@ from wherein.errors import SpecError
 
 @dataclass(frozen=True)
 class Question:
-    """One query of a benchmark; `k` hits are asked for, all images where it is None."""
+    """One query of a benchmark."""
 
     question_id: str
     query: Query
-    k: int | None = None
+
+
+class Search(Protocol):
+    """The engine as a task sees it: the run's method unless another is named, every image unless k is."""
+
+    def __call__(
+        self, query: Query, *, k: int | None = None, method: str | None = None, tags: Sequence[str] = ()
+    ) -> Sequence[Hit]:
+        """Hits, best first; the time is counted, except that of a search with `tags`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -28,17 +38,22 @@ class Options:
     texts: str | None = None
     draw: int | None = None
     seed: int | None = None
-    size_thirds: bool | None = None
-    confusion: bool | None = None
     prompt: tuple[str, ...] | None = None
     perturb: tuple[float, float] | None = None
-    description: str | None = None
+    target_only: bool | None = None
     distractors: str | None = None
     task: str | None = None
+    size_thirds: bool | None = None
+    confusion: bool | None = None
+    box_statistics: bool | None = None
 
     def given(self) -> dict[str, Any]:
         """The options that were asked for."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def asking(self) -> dict[str, Any]:
+        """The options that change an answer; the others only add figures."""
+        return {name: value for name, value in self.given().items() if name not in SCORING_OPTIONS}
 
     def require_only(self, *known: str, benchmark: str) -> None:
         """Refuse an option that the benchmark does not have."""
@@ -52,7 +67,7 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-OPTION_NAMES = tuple(field.name for field in fields(Options))
+SCORING_OPTIONS = ("size_thirds", "confusion", "box_statistics")
 
 
 @dataclass(frozen=True)
@@ -71,26 +86,34 @@ class Answers:
         return {image_id: number for number, image_id in enumerate(self.image_ids)}
 
 
-class Task(Protocol):
+class Task(ABC):
     """A benchmark with its data, ready to be run."""
 
     benchmark: str
 
+    @abstractmethod
     def images(self) -> Mapping[str, Path]:
         """What is searched: image_id → file."""
-        ...
 
-    def questions(self) -> Iterable[Question]:
+    @abstractmethod
+    def questions(self) -> Sequence[Question]:
         """Every question, in a fixed order."""
-        ...
+
+    @abstractmethod
+    def evaluate(self, answers: Answers) -> Evaluation:
+        """Score the answers."""
 
     def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int], /) -> dict[str, Any]:
         """What scoring needs of one answer, as JSON."""
-        ...
+        raise NotImplementedError(f"{self.benchmark}: {question.question_id}, {len(hits)} of {len(position)}")
 
-    def evaluate(self, answers: Answers) -> Evaluation:
-        """Score the answers."""
-        ...
+    def tags(self) -> Mapping[str, Sequence[str]]:
+        """Tags that a search of this task filters by, with the image_ids that get them."""
+        return {}
+
+    def ask(self, question: Question, search: Search, position: Mapping[str, int]) -> dict[str, Any]:
+        """Ask the engine and keep what scoring needs; one search over all images unless a task says otherwise."""
+        return self.keep(question, search(question.query), position)
 
 
 def kept_ranking(hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:

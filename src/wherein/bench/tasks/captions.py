@@ -11,13 +11,13 @@ from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.datasets.local import Captions, files_of, images_under, load_captions
 from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
-from wherein.bench.task import Answers, Options, Question, ranked_detail
+from wherein.bench.task import Answers, Options, Question, Task, ranked_detail
 
 RECALLS = (1, 5, 10)
 
 
 @dataclass(frozen=True)
-class CaptionsTask:
+class CaptionsTask(Task):
     """Text→image search: one relevant photo per caption."""
 
     benchmark: str
@@ -26,7 +26,7 @@ class CaptionsTask:
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "CaptionsTask":
         """Read the set by its shape."""
-        options.require_only(benchmark=benchmark)
+        options.require_only("distractors", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_captions(data))
 
     def images(self) -> dict[str, Path]:

@@ -11,14 +11,14 @@ from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.datasets.local import Classes, files_of, load_classes
 from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
-from wherein.bench.task import Answers, Options, Question, kept_ranking
+from wherein.bench.task import Answers, Options, Question, Task, kept_ranking
 from wherein.errors import SpecError
 
 PROMPT = "a photo of a {}"
 
 
 @dataclass(frozen=True)
-class ClassesTask:
+class ClassesTask(Task):
     """Class names as texts against all images."""
 
     benchmark: str

@@ -11,13 +11,13 @@ from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.datasets.local import Example, Examples, files_of, load_examples, load_objects
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
-from wherein.bench.task import Answers, Options, Question, kept_ranking, ranked_detail
+from wherein.bench.task import Answers, Options, Question, Task, kept_ranking, ranked_detail
 
 TOP = 5  # the k of mAP@5 and t-mAP@5
 
 
 @dataclass(frozen=True)
-class ExamplesTask:
+class ExamplesTask(Task):
     """Query photos against a database; a query's own image, where it is in there, is left out."""
 
     benchmark: str
@@ -26,7 +26,7 @@ class ExamplesTask:
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "ExamplesTask":
         """Read the set by its shape."""
-        options.require_only(benchmark=benchmark)
+        options.require_only("distractors", benchmark=benchmark)
         dataset = load_objects(data) if benchmark == "objects" else load_examples(data, benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=dataset)
 

@@ -12,11 +12,11 @@ from wherein.bench import metrics
 from wherein.bench.asking import no_region_warning, part, region_ious
 from wherein.bench.datasets.local import Clip, Masks, files_of, load_masks, read_mask
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
-from wherein.bench.task import Answers, Options, Question, kept_ranking, ranked_detail
+from wherein.bench.task import Answers, Options, Question, Task, kept_ranking, ranked_detail
 
 
 @dataclass(frozen=True)
-class MasksTask:
+class MasksTask(Task):
     """Rank all frames, say which pixels show the object; the query's own frame is left out."""
 
     benchmark: str
@@ -25,7 +25,7 @@ class MasksTask:
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "MasksTask":
         """Read the set by its shape."""
-        options.require_only(benchmark=benchmark)
+        options.require_only("distractors", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_masks(data))
 
     def images(self) -> dict[str, Path]:
@@ -61,13 +61,12 @@ class MasksTask:
 
 
 def _located(kept: Mapping[str, Any], *, column: int) -> metrics.LocatedQuery:
-    relevant = np.array([int(number) for number in kept["ious"]], dtype=np.int64)
-    return metrics.LocatedQuery(
-        ranking=np.asarray(kept["ranking"], dtype=np.int64),
-        relevant=relevant,
-        ious=np.array([ious[column] for ious in kept["ious"].values()], dtype=np.float64),
-        junk=np.asarray(kept["junk"], dtype=np.int64),
-    )
+    ious = [ious[column] for ious in kept["ious"].values()]
+    return metrics.located_query(kept["ranking"], relevant=_relevant(kept), ious=ious, junk=kept["junk"])
+
+
+def _relevant(kept: Mapping[str, Any]) -> list[int]:
+    return [int(number) for number in kept["ious"]]
 
 
 def score_masks(benchmark: str, clips: Sequence[Clip], answers: Answers) -> Evaluation:
@@ -96,7 +95,7 @@ def score_masks(benchmark: str, clips: Sequence[Clip], answers: Answers) -> Eval
                 metrics={"AP": float(ap[n]), "mIoU D": miou[0][n], "mIoU S": miou[1][n]},
                 detail={
                     "query": clip.query,
-                    **ranked_detail(answers, kept[n], relevant=[answers.image_ids[i] for i in boxes[n].relevant]),
+                    **ranked_detail(answers, kept[n], relevant=[answers.image_ids[i] for i in _relevant(kept[n])]),
                 },
             )
             for n, clip in enumerate(clips)
@@ -111,8 +110,8 @@ def score_masks(benchmark: str, clips: Sequence[Clip], answers: Answers) -> Eval
 
 
 def _image_ap(query: metrics.LocatedQuery) -> float:
-    found = metrics.positions_of(query.ranking, relevant=query.relevant, junk=query.junk)
-    return metrics.trapezoidal_ap(found, relevant=len(query.relevant))
+    found = np.sort(query.positions[query.positions >= 0])
+    return metrics.trapezoidal_ap(found, relevant=len(query.positions))
 
 
 def _mean(values: metrics.Floats) -> float:

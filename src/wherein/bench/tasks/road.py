@@ -12,7 +12,7 @@ from wherein.bench import metrics
 from wherein.bench.asking import hit_point, no_region_warning, part
 from wherein.bench.datasets.local import Road, files_of, load_road, read_mask
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
-from wherein.bench.task import Answers, Options, Question, kept_ranking
+from wherein.bench.task import Answers, Options, Question, Task, kept_ranking
 
 # The language support set of the one label this set has; --prompt replaces it.
 PROMPTS: Final = (
@@ -25,7 +25,7 @@ LABEL: Final = "odd"
 
 
 @dataclass(frozen=True)
-class RoadTask:
+class RoadTask(Task):
     """One question, a support set of texts; the odd photos are relevant."""
 
     benchmark: str
@@ -35,7 +35,7 @@ class RoadTask:
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "RoadTask":
         """Read the set by its shape."""
-        options.require_only("prompt", benchmark=benchmark)
+        options.require_only("prompt", "distractors", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_road(data), prompts=options.prompt or PROMPTS)
 
     def images(self) -> dict[str, Path]:

@@ -12,14 +12,14 @@ from wherein.bench import metrics
 from wherein.bench.asking import hit_point, no_region_warning, part
 from wherein.bench.datasets.local import Boxed, files_of, images_under, load_boxed
 from wherein.bench.evaluation import Evaluation, QueryScore
-from wherein.bench.task import Answers, Options, Question, ranked_detail
+from wherein.bench.task import Answers, Options, Question, Task, ranked_detail
 from wherein.bench.tasks.captions import kept_target, recall_curve
 
 RECALLS = (1, 10)
 
 
 @dataclass(frozen=True)
-class UnderwaterTask:
+class UnderwaterTask(Task):
     """One question per label and photo: the label's name, and its largest box there as the place."""
 
     benchmark: str
@@ -28,7 +28,7 @@ class UnderwaterTask:
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "UnderwaterTask":
         """Read the set by its shape."""
-        options.require_only(benchmark=benchmark)
+        options.require_only("distractors", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_boxed(data))
 
     def images(self) -> dict[str, Path]:

@@ -1,0 +1,142 @@
+"""Several runs that differ in one thing each: random support sets, perturbed boxes, overlaps of a grid."""
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from wherein.bench.evaluation import Curve, Evaluation
+from wherein.bench.run import Plan, Step, Watch, run, write_json
+from wherein.bench.tables import SET_ASIDE, is_figure
+from wherein.errors import SpecError
+
+RANDOM_SETS: Final = 20
+_GRID: Final = re.compile(r"(static-\d+)(?:@[\d.]+)?")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is varied; every combination is run `draws` times, with the draws 0, 1, …"""
+
+    overlaps: tuple[float, ...] = ()
+    perturbations: tuple[tuple[float, float], ...] = ()
+    draws: int = 1
+
+    def plans(self, plan: Plan) -> dict[str, list[Plan]]:
+        """The runs of every combination, by the name of the combination; all share one collection."""
+        made: dict[str, list[Plan]] = {}
+        for overlap in self.overlaps or (None,):
+            method = plan.method if overlap is None else with_overlap(plan.method, overlap)
+            for spread in self.perturbations or (None,):
+                words = [method] if overlap is not None else []
+                words += [] if spread is None else [f"shift {spread[0]:g} size {spread[1]:g}"]
+                name = ", ".join(words) or "random sets"
+                draws = 1 if spread == (0.0, 0.0) else self.draws  # nothing is drawn there
+                made[name] = [
+                    replace(
+                        plan,
+                        method=method,
+                        out=plan.out / _folder(name) / f"draw-{draw:02d}",
+                        home=plan.indexed,
+                        options=replace(plan.options, perturb=spread, draw=draw if draws > 1 or spread else None),
+                    )
+                    for draw in range(draws)
+                ]
+        return made
+
+
+def _folder(name: str) -> str:
+    return re.sub(r"[^\w.@+~-]+", "-", name)
+
+
+def with_overlap(method: str, overlap: float) -> str:
+    """The method with its grid at another overlap: `mini+static-9` → `mini+static-9@0.1`."""
+    if not _GRID.search(method):
+        raise SpecError(f"method {method!r} has no grid whose overlap could be varied; write mini+static-9")
+    return _GRID.sub(lambda found: found[1] + (f"@{overlap:g}" if overlap else ""), method)
+
+
+def parse_spread(text: str) -> tuple[float, float]:
+    """`0.1,0.25` → (shift σ, size σ), both fractions; `0.1,10%` is understood too."""
+    try:
+        shift, size = (float(w.rstrip("%")) / (100 if w.endswith("%") else 1) for w in text.replace(" ", "").split(","))
+    except ValueError:
+        raise SpecError(f"--perturb {text!r} is not SHIFT,SIZE, two fractions such as 0.1,0.1") from None
+    if shift < 0 or size < 0:
+        raise SpecError(f"--perturb {text!r}: a spread is not negative")
+    return shift, size
+
+
+def sweep(plan: Plan, what: Sweep, *, watch: Watch = lambda _: None) -> Evaluation:
+    """Run every combination and put the mean and the spread of their figures side by side."""
+    runs: dict[str, Any] = {}
+    warnings: list[str] = []
+    plans = what.plans(plan)
+    total, done = sum(map(len, plans.values())), 0
+    for name, members in plans.items():
+        scored = []
+        for member in members:
+            watch(Step(f"run {done + 1} of {total}: {name}", done, total))
+            evaluation = run(member, watch=watch)
+            scored.append(evaluation.scores)
+            warnings += [warning for warning in evaluation.warnings if warning not in warnings]
+            reference = evaluation.reference
+            done += 1
+        runs[name] = {"mean": combined(scored, statistics.fmean), "std": combined(scored, _std), "n": len(scored)}
+    summary = Evaluation(
+        benchmark=plan.benchmark,
+        protocol=f"{plan.method}, mean over draws",
+        scores={"runs": runs, **{name: entry["mean"] for name, entry in runs.items()}},
+        queries=(),
+        curves=overlap_curves(what, runs, plan.method),
+        warnings=tuple(warnings),
+        reference=reference,
+    )
+    _save(summary, plan.out, plan.method)
+    return summary
+
+
+def _std(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def combined(documents: Sequence[Mapping[str, Any]], how: Any) -> dict[str, Any]:
+    """One scores document from several, figure by figure; only what all of them have."""
+    made: dict[str, Any] = {}
+    for name, first in documents[0].items():
+        values = [document.get(name) for document in documents]
+        if name in SET_ASIDE:
+            continue
+        if all(isinstance(value, Mapping) for value in values):
+            made[name] = combined(values, how)  # type: ignore[arg-type]
+        elif first is not None and all(is_figure(value) and value is not None for value in values):
+            made[name] = how(values)
+    return made
+
+
+def overlap_curves(what: Sweep, runs: Mapping[str, Any], method: str) -> tuple[Curve, ...]:
+    """R@100 of skippable annotations with long texts against overlap, one line per perturbation."""
+    if len(what.overlaps) < 2:
+        return ()
+    curves = []
+    for spread in what.perturbations or (None,):
+        suffix = "" if spread is None else f", shift {spread[0]:g} size {spread[1]:g}"
+        found = []
+        for overlap in what.overlaps:
+            scores = runs[with_overlap(method, overlap) + suffix]["mean"]
+            value = scores.get("skippable", {}).get("long", {}).get("R@100")
+            if value is not None:
+                found.append((overlap, value))
+        if found:
+            x, y = ([float(pair[side]) for pair in found] for side in (0, 1))
+            curves.append(Curve(suffix.lstrip(", ") or method, "overlap", "R@100", x, y))
+    return tuple(curves)
+
+
+def _save(summary: Evaluation, out: Path, method: str) -> None:
+    from wherein.bench.html import write_html
+
+    write_json(out / "scores.json", summary.scores)
+    write_html(summary, out / "report.html", method=method)
