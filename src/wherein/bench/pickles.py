@@ -33,11 +33,7 @@ class _Dtype:
     __slots__ = ("value",)
 
     def __init__(self, spec: Any, align: Any = False, copy: Any = False) -> None:
-        if (
-            not isinstance(spec, str)
-            or not isinstance(align, (bool, int))
-            or not isinstance(copy, (bool, int))
-        ):
+        if not isinstance(spec, str) or not isinstance(align, (bool, int)) or not isinstance(copy, (bool, int)):
             raise _Refused("a numpy dtype that is not a plain one")
         self.value = np.dtype(spec)
         if self.value.kind not in _PLAIN_KINDS + "O" or self.value.names or self.value.subdtype:
@@ -126,6 +122,10 @@ def _byte_array(data: Any = b"", encoding: Any = "latin1") -> bytearray:
     return bytearray(data if isinstance(data, (bytes, bytearray)) else _latin1(data, encoding))
 
 
+def _only_bytes(*arguments: Any) -> bytes:
+    return bytes(_byte_array(*arguments))
+
+
 _NUMPY_MAKERS: Final = {
     "multiarray._reconstruct": _Maker(_reconstruct),
     "multiarray.scalar": _Maker(_scalar),
@@ -143,6 +143,7 @@ _MAKERS: Final = {
         for kind in (list, dict, tuple, set, frozenset, complex)
     },
     **{f"{home}.bytearray": _Maker(_byte_array) for home in ("builtins", "__builtin__")},
+    **{f"{home}.bytes": _Maker(_only_bytes) for home in ("builtins", "__builtin__")},
 }
 
 
@@ -173,14 +174,10 @@ def read_npy(path: Path) -> Any:
         if dtype.kind == "O":
             value = _unpickled(stream.read(), path)
             if not isinstance(value, np.ndarray) or value.shape != shape:
-                raise DataError(
-                    f"{path}: what follows the header is not the array it announces; save it again"
-                )
+                raise DataError(f"{path}: what follows the header is not the array it announces; save it again")
             return value[()] if value.shape == () else value
         if dtype.kind not in _PLAIN_KINDS:
-            raise DataError(
-                f"{path}: the dtype {dtype} is refused; only numbers, strings and objects are read"
-            )
+            raise DataError(f"{path}: the dtype {dtype} is refused; only numbers, strings and objects are read")
         stream.seek(0)
         try:
             return np.lib.format.read_array(stream, allow_pickle=False)
