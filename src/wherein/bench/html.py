@@ -21,7 +21,7 @@ class Drill:
 
     queries: Sequence[QueryScore]
     columns: Sequence[str]
-    signed: bool = False
+    signed: Sequence[str] = ()
     pictures: Mapping[str, str] | None = None
 
 
@@ -49,7 +49,7 @@ def _drill_data(drill: Drill | None) -> dict[str, Any]:
         }
         for query in drill.queries
     ]
-    columns = [{"name": name, "plain": is_plain(name), "signed": drill.signed} for name in drill.columns]
+    columns = [{"name": name, "plain": is_plain(name), "signed": name in drill.signed} for name in drill.columns]
     groups = sorted({query.group for query in drill.queries})
     return {"queries": queries, "columns": columns, "groups": groups, "pictures": dict(drill.pictures or {})}
 
@@ -61,12 +61,10 @@ def _rounded(value: float | None) -> float | None:
 def cards(figures: Mapping[str, float], costs: Mapping[str, str]) -> str:
     """The headline figures, large, and the running costs, small."""
     large = "".join(
-        f"<div><b>{figure(value, name)}</b><span>{escape(name)}</span></div>"
-        for name, value in figures.items()
+        f"<div><b>{figure(value, name)}</b><span>{escape(name)}</span></div>" for name, value in figures.items()
     )
     small = "".join(
-        f'<div class="cost"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
-        for name, value in costs.items()
+        f'<div class="cost"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in costs.items()
     )
     return "".join(f'<section class="figures">{row}</section>' for row in (large, small) if row)
 
@@ -75,8 +73,7 @@ def html_table(table: Table, *, beside: bool = False) -> str:
     """A table; in the papers' one, figures are rows and the first column is this run's."""
     own = ' class="own"' if beside else ""
     heads = "".join(
-        f"<th{own if number == 0 else ''}>{escape(column)}</th>"
-        for number, column in enumerate(table.columns)
+        f"<th{own if number == 0 else ''}>{escape(column)}</th>" for number, column in enumerate(table.columns)
     )
     rows = []
     for label, row in table.rows:
@@ -116,9 +113,7 @@ def _variant_tables(variants: object) -> str:
     if not isinstance(variants, Mapping):
         return ""
     rest = {
-        name: variant
-        for name, variant in variants.items()
-        if isinstance(variant, Mapping) and "matrix" not in variant
+        name: variant for name, variant in variants.items() if isinstance(variant, Mapping) and "matrix" not in variant
     }
     return "".join(html_table(table) for table in tables(rest))
 
@@ -128,9 +123,7 @@ def metric_names(queries: Iterable[QueryScore]) -> list[str]:
     return list(dict.fromkeys(name for query in queries for name in query.metrics))
 
 
-def evaluation_page(
-    evaluation: Evaluation, *, method: str = "", pictures: Mapping[str, str] | None = None
-) -> str:
+def evaluation_page(evaluation: Evaluation, *, method: str = "", pictures: Mapping[str, str] | None = None) -> str:
     """The page of one evaluation."""
     beside = reference_table(evaluation, name=method or "this run")
     made = tables(evaluation.scores)
@@ -145,9 +138,7 @@ def evaluation_page(
             if len(made) > 1 or len(table.rows) > 1
         ),
         section("Beside the papers, percent", html_table(beside, beside=True) if beside else ""),
-        section(
-            "Curves", f'<div class="plots">{line_plots(evaluation.curves)}</div>' if evaluation.curves else ""
-        ),
+        section("Curves", f'<div class="plots">{line_plots(evaluation.curves)}</div>' if evaluation.curves else ""),
         section("Variants", _variant_tables(variants)),
         section("Confusion", _matrices(variants)),
         section("Queries", '<div id="queries"></div>' if evaluation.queries else ""),

@@ -71,7 +71,8 @@ def _all_tables(evaluation: Evaluation) -> list[Table]:
     return [*tables(evaluation.scores), *([beside] if beside else [])]
 
 
-def _quiet_table(title: str) -> RichTable:
+def quiet_table(title: str) -> RichTable:
+    """A table with few rules."""
     return RichTable(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
 
 
@@ -83,7 +84,7 @@ def rich_tables(evaluation: Evaluation) -> list[RichTable]:
         made.append(rich_table(table, title=title))
     beside = reference_table(evaluation)
     if beside:
-        turned = _quiet_table(f"{_heading(evaluation)} · {beside.title}")
+        turned = quiet_table(f"{_heading(evaluation)} · {beside.title}")
         turned.add_column("method")
         for label, _ in beside.rows:
             turned.add_column(label, justify="right")
@@ -96,7 +97,7 @@ def rich_tables(evaluation: Evaluation) -> list[RichTable]:
 
 def rich_table(table: Table, *, title: str) -> RichTable:
     """One table for the terminal."""
-    made = _quiet_table(title)
+    made = quiet_table(title)
     made.add_column("")
     for column in table.columns:
         made.add_column(column, justify="right")
@@ -106,18 +107,22 @@ def rich_table(table: Table, *, title: str) -> RichTable:
 
 
 def _as_text(evaluation: Evaluation) -> str:
+    costs = running_costs(evaluation.scores)
+    line = "  ".join(f"{name} {value}" for name, value in costs.items())
+    return terminal_text(*rich_tables(evaluation), *([line] if line else []))
+
+
+def terminal_text(*parts: RichTable | str) -> str:
+    """Tables and lines as a terminal shows them, without colours, so that a pipe gets the same."""
     from io import StringIO
 
     from rich.console import Console
 
-    console = Console(file=StringIO(), width=120, force_terminal=False)
-    for table in rich_tables(evaluation):
-        console.print(table)
-    costs = running_costs(evaluation.scores)
-    if costs:
-        console.print("  ".join(f"{name} {value}" for name, value in costs.items()))
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
+    text = StringIO()
+    console = Console(file=text, width=140, force_terminal=False)
+    for part in parts:
+        console.print(part, highlight=False, markup=False)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
 def _as_json(evaluation: Evaluation) -> str:
@@ -185,6 +190,9 @@ _RENDERERS: Final[dict[str, Callable[[Evaluation], str]]] = {
 }
 
 
-def render(evaluation: Evaluation, format: Format = "table") -> str:
+FORMATS: Final = tuple(_RENDERERS)
+
+
+def render(evaluation: Evaluation, format: Format | str = "table") -> str:
     """The evaluation as text; tables show percent, JSON holds the scores document with fractions."""
     return _RENDERERS[format](evaluation)
