@@ -6,6 +6,7 @@ relevant items there are, found or not.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,34 +95,37 @@ def candidate_lists(
 ) -> CandidateLists:
     """Pack per-query candidate ids, their scores and the relevant ids."""
     lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
-    width = int(lengths.max(initial=0))
-    filled = np.arange(width) < lengths[:, None]
-    packed_ids = np.full((len(ids), width), -1, dtype=np.int64)
-    packed_scores = np.full((len(ids), width), np.nan)
-    total = int(lengths.sum())
-    packed_ids[filled] = np.fromiter((i for row in ids for i in row), dtype=np.int64, count=total)
-    packed_scores[filled] = np.fromiter((s for row in scores for s in row), dtype=np.float64, count=total)
-
+    width, total = int(lengths.max(initial=0)), int(lengths.sum())
+    flat_ids = np.fromiter(chain.from_iterable(ids), dtype=np.int64, count=total)
+    flat_scores = np.fromiter(chain.from_iterable(scores), dtype=np.float64, count=total)
     counts = np.fromiter(map(len, truth), dtype=np.int64, count=len(truth))
-    wanted = np.fromiter((i for row in truth for i in row), dtype=np.int64, count=int(counts.sum()))
+    wanted = np.fromiter(chain.from_iterable(truth), dtype=np.int64, count=int(counts.sum()))
     # One key per (query, id) makes membership a single sorted lookup over all queries at once.
-    span = 1 + max(int(packed_ids.max(initial=0)), int(wanted.max(initial=0)))
-    keys = np.arange(len(ids))[:, None] * span + packed_ids
-    owned = np.repeat(np.arange(len(truth)), counts) * span + wanted
-    relevant = np.isin(keys, owned) & filled
-    return CandidateLists(packed_scores, relevant, _repeats(packed_ids, packed_scores, filled), counts)
+    span = 1 + max(int(flat_ids.max(initial=0)), int(wanted.max(initial=0)))
+    keys = np.repeat(np.arange(len(ids)) * span, lengths) + flat_ids
+    owned = np.sort(np.repeat(np.arange(len(truth)) * span, counts) + wanted)
+    found = owned[np.minimum(np.searchsorted(owned, keys), len(owned) - 1)] == keys if len(owned) else keys < 0
+
+    filled = np.arange(width) < lengths[:, None]
+    packed_scores = np.full(filled.shape, np.nan)
+    packed_scores[filled] = flat_scores
+    relevant = np.zeros(filled.shape, dtype=np.bool_)
+    relevant[filled] = found
+    repeated = np.full(filled.shape, -np.inf)
+    repeated[filled] = _repeats(keys, flat_scores)
+    return CandidateLists(packed_scores, relevant, repeated, counts)
 
 
-def _repeats(ids: Ints, scores: Floats, filled: Bools) -> Floats:
-    repeated = np.full(ids.shape, -np.inf)
-    in_order = np.sort(np.where(filled, ids, -1), axis=1)
-    doubled = np.any((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0), axis=1)
-    for row in np.flatnonzero(doubled):
-        best: dict[int, float] = {}
-        for column in np.flatnonzero(filled[row]):
-            key, score = int(ids[row, column]), float(scores[row, column])
-            repeated[row, column] = best.get(key, -np.inf)
-            best[key] = max(score, best.get(key, -np.inf))
+def _repeats(keys: Ints, scores: Floats) -> Floats:
+    """For each entry the best score among earlier entries with the same key."""
+    repeated = np.full(len(keys), -np.inf)
+    in_order = np.sort(keys)
+    doubled = in_order[1:][in_order[1:] == in_order[:-1]]
+    best: dict[int, float] = {}
+    for place in np.flatnonzero(np.isin(keys, doubled)) if len(doubled) else ():
+        key = int(keys[place])
+        repeated[place] = best.get(key, -np.inf)
+        best[key] = max(float(scores[place]), best.get(key, -np.inf))
     return repeated
 
 
@@ -134,26 +138,21 @@ def truncated_ap(
     when nothing is kept and 0 otherwise; `paper` divides by min(|truth|, k) and gives such a query NaN.
     """
     keep = lists.scores >= threshold
-    rank = np.cumsum(keep, axis=1, dtype=np.int32)
     rows, columns = np.nonzero(lists.relevant & keep)
-    at = rank[rows, columns]
-    first = lists.repeated[rows, columns] < threshold
-    if threshold == -np.inf:
-        first = np.isneginf(lists.repeated[rows, columns])
+    # The place of a hit among what is kept: how many up to its column are.
+    at = np.count_nonzero(keep[rows] & (np.arange(keep.shape[1]) <= columns[:, None]), axis=1)
+    earlier = lists.repeated[rows, columns]
+    first = ~(earlier >= threshold) | np.isneginf(earlier)
     # Hits so far within the row: the running total minus the total when the row began.
-    running = np.cumsum(first)
-    starts = np.searchsorted(rows, rows)
-    before = np.where(starts > 0, running[starts - 1], 0) if len(rows) else running
-    precision = (running - before) / at
+    running = np.concatenate([[0], np.cumsum(first)])
+    precision = (running[1:] - running[np.searchsorted(rows, rows)]) / at
     out = np.empty((len(ks), len(lists.truth)))
+    bare = lists.truth == 0
     for line, k in enumerate(ks):
         sums = np.bincount(rows, weights=precision * (at <= k), minlength=len(lists.truth))
-        if divisor == "paper":
-            out[line] = sums / np.maximum(np.maximum(np.minimum(lists.truth, k), sums), 1)
-            out[line, lists.truth == 0] = np.nan
-        else:
-            out[line] = sums / np.maximum(np.maximum(lists.truth, sums), 1)
-            out[line, lists.truth == 0] = ~keep[lists.truth == 0].any(axis=1)
+        most = np.minimum(lists.truth, k) if divisor == "paper" else lists.truth
+        out[line] = sums / np.maximum(np.maximum(most, sums), 1)
+        out[line, bare] = np.nan if divisor == "paper" else ~keep[bare].any(axis=1)
     return out
 
 
