@@ -166,13 +166,21 @@ def as_text(comparison: Comparison) -> str:
     return terminal_text(*made, *target_lines(comparison))
 
 
+def _cells(row: tuple[str, ...]) -> str:
+    """A row of differences: gains coloured by their sign."""
+    tone = "good" if row[2].startswith("+") else "bad"
+    classes = ("text", "text", tone)
+    return "".join(
+        f'<td class="{classes[n] if n < len(classes) else ""}">{escape(cell)}</td>' for n, cell in enumerate(row)
+    )
+
+
 def write_html(comparison: Comparison, path: Path) -> None:
     """The comparison as one self-contained page, worst queries first."""
     queries, columns, signed = delta_queries(comparison)
-    heads = "".join(f"<th class='text'>{name}</th>" for name in DIFFERENCE_COLUMNS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in difference_rows(comparison)
-    )
+    kinds = ["text", "text"] + [""] * (len(DIFFERENCE_COLUMNS) - 2)
+    heads = "".join(f'<th class="{kind}">{name}</th>' for kind, name in zip(kinds, DIFFERENCE_COLUMNS, strict=True))
+    body = "".join("<tr>" + _cells(row) + "</tr>" for row in difference_rows(comparison))
     differences = f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
     curves = line_plots(merged_curves(comparison))
     base = comparison.runs[0]

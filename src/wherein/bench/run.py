@@ -10,7 +10,7 @@ Everything is under one folder, and a run that was stopped goes on where it was:
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -84,7 +84,7 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     scored = task.evaluate(Answers(image_ids=image_ids, kept=journal, out=plan.out / "predictions"))
     scores = {**scored.scores, "timing": journal.timing(), "bytes_per_image": size}
     evaluation = replace(scored, scores=scores, warnings=(*warnings, *scored.warnings))
-    save(evaluation, plan)
+    save(evaluation, plan, files={**task.images(), **task.query_files()})
     return evaluation
 
 
@@ -207,13 +207,15 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path} cannot be read ({error}); the run folder is damaged: run it again") from error
 
 
-def save(evaluation: Evaluation, plan: Plan) -> None:
+def save(evaluation: Evaluation, plan: Plan, *, files: Mapping[str, Path]) -> None:
     """Write the figures, every query's share and the page."""
     from wherein.bench.html import write_html
+    from wherein.bench.pictures import thumbnails
 
     write_json(plan.out / "scores.json", evaluation.scores)
     write_json(plan.out / "evaluation.json", asdict(evaluation))
-    write_html(evaluation, plan.out / "report.html", method=plan.method)
+    pictures = thumbnails(evaluation.queries, files)
+    write_html(evaluation, plan.out / "report.html", method=plan.method, pictures=pictures)
 
 
 def load_evaluation(out: Path) -> tuple[str, Evaluation]:

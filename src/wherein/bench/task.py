@@ -107,6 +107,10 @@ class Task(ABC):
         """What scoring needs of one answer, as JSON."""
         raise NotImplementedError(f"{self.benchmark}: {question.question_id}, {len(hits)} of {len(position)}")
 
+    def query_files(self) -> Mapping[str, Path]:
+        """The files of query images that are not searched themselves, by the name the details give them."""
+        return {}
+
     def tags(self) -> Mapping[str, Sequence[str]]:
         """Tags that a search of this task filters by, with the image_ids that get them."""
         return {}

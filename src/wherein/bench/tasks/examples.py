@@ -34,6 +34,10 @@ class ExamplesTask(Task):
         """What is searched."""
         return files_of(self.dataset.root, self.dataset.image_ids)
 
+    def query_files(self) -> dict[str, Path]:
+        """The query photos."""
+        return {example.name: example.path for example in self.dataset.queries}
+
     def questions(self) -> Sequence[Question]:
         """One question per query photo."""
         return [
