@@ -129,8 +129,8 @@ def compare_forb(root: Path) -> float:
         thresholds = [-float("inf"), *metrics.rejection_thresholds(best).tolist()]
         return loop_scores(candidates, scores, [set(ids) for ids in truth], thresholds)
 
-    fast, own = best_of(5, vectorised)
-    slow, theirs = best_of(2, looped)
+    fast, own = best_of(15, vectorised)
+    slow, theirs = best_of(3, looped)
     if not np.allclose(own, theirs, atol=1e-9):  # type: ignore[arg-type]
         raise SystemExit("the loops and the kernel disagree")
     print(f"forb kernel: {fast * 1000:.1f} ms vectorised, {slow * 1000:.0f} ms in Python loops: {slow / fast:.1f}x")

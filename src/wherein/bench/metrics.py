@@ -137,22 +137,37 @@ def truncated_ap(
     `official` divides the sum of precisions by max(|truth|, that sum, 1) and gives a query without truth 1
     when nothing is kept and 0 otherwise; `paper` divides by min(|truth|, k) and gives such a query NaN.
     """
-    keep = lists.scores >= threshold
-    rows, columns = np.nonzero(lists.relevant & keep)
-    # The place of a hit among what is kept: how many up to its column are.
-    at = np.count_nonzero(keep[rows] & (np.arange(keep.shape[1]) <= columns[:, None]), axis=1)
+    levels = thresholded_ap(lists, ks=ks, thresholds=[threshold], divisor=divisor)
+    return np.asarray(levels[0], dtype=np.float64)
+
+
+def thresholded_ap(
+    lists: CandidateLists, *, ks: Sequence[int], thresholds: ArrayLike, divisor: str = "official"
+) -> Floats:
+    """AP@k at every threshold, (len(thresholds), len(ks), n); its mean over thresholds is t-AP@k."""
+    levels = np.asarray(thresholds, dtype=np.float64)
+    count = len(lists.truth)
+    out = np.empty((len(levels), len(ks), count))
+    rows, columns = np.nonzero(lists.relevant)
+    own = lists.scores[rows, columns]
     earlier = lists.repeated[rows, columns]
-    first = ~(earlier >= threshold) | np.isneginf(earlier)
-    # Hits so far within the row: the running total minus the total when the row began.
-    running = np.concatenate([[0], np.cumsum(first)])
-    precision = (running[1:] - running[np.searchsorted(rows, rows)]) / at
-    out = np.empty((len(ks), len(lists.truth)))
-    bare = lists.truth == 0
-    for line, k in enumerate(ks):
-        sums = np.bincount(rows, weights=precision * (at <= k), minlength=len(lists.truth))
-        most = np.minimum(lists.truth, k) if divisor == "paper" else lists.truth
-        out[line] = sums / np.maximum(np.maximum(most, sums), 1)
-        out[line, bare] = np.nan if divisor == "paper" else ~keep[bare].any(axis=1)
+    row_starts = np.searchsorted(rows, rows)
+    until = np.where(np.arange(lists.scores.shape[1]) <= columns[:, None], lists.scores[rows], np.nan)
+    bare = np.flatnonzero(lists.truth == 0)
+    for number, threshold in enumerate(levels):
+        kept = own >= threshold
+        # The place of a hit among what is kept: how many up to its column are.
+        place = np.maximum(np.count_nonzero(until >= threshold, axis=1), 1)
+        first = kept & ((earlier < threshold) | np.isneginf(earlier))
+        # Hits so far within the row: the running total minus the total when the row began.
+        running = np.concatenate([[0], np.cumsum(first)])
+        precision = kept * (running[1:] - running[row_starts]) / place
+        for line, k in enumerate(ks):
+            sums = np.bincount(rows, weights=precision * (place <= k), minlength=count)
+            most = np.minimum(lists.truth, k) if divisor == "paper" else lists.truth
+            out[number, line] = sums / np.maximum(np.maximum(most, sums), 1)
+            nothing = ~(lists.scores[bare] >= threshold).any(axis=1)
+            out[number, line, bare] = np.nan if divisor == "paper" else nothing
     return out
 
 
@@ -169,14 +184,6 @@ def rejection_thresholds(best_scores: ArrayLike, *, lowest: float = -1.0) -> Flo
     thresholds = ordered[places] if len(ordered) else np.full(len(places), lowest)
     thresholds[-1] = lowest
     return np.asarray(thresholds, dtype=np.float64)
-
-
-def thresholded_ap(
-    lists: CandidateLists, *, ks: Sequence[int], thresholds: ArrayLike, divisor: str = "official"
-) -> Floats:
-    """AP@k at every threshold, (len(thresholds), len(ks), n); its mean over all axes but ks is t-mAP@k."""
-    levels = np.asarray(thresholds, dtype=np.float64)
-    return np.stack([truncated_ap(lists, ks=ks, threshold=float(t), divisor=divisor) for t in levels])
 
 
 def known_item(ranks: ArrayLike, *, ks: Sequence[int] = (1, 10, 100, 1000)) -> dict[str, float]:
