@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wherein.errors import CollectionCorrupt
+from wherein.database import Cursor, connect
+from wherein.records import FileRecord, Filter, ImageRecord
 from wherein.region import Box
-from wherein.shards import Written, full_disk_told
+from wherein.shards import Written
 
 _SCHEMA: Final = """
 CREATE TABLE files(
   id INTEGER PRIMARY KEY, root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL,
-  mtime_ns INTEGER NOT NULL, hash BLOB NOT NULL, gone INTEGER NOT NULL DEFAULT 0, UNIQUE(root, path));
+  mtime_ns INTEGER NOT NULL, hash BLOB NOT NULL, gone INTEGER NOT NULL DEFAULT 0);
+CREATE UNIQUE INDEX files_living ON files(root, path) WHERE NOT gone;
+CREATE INDEX files_gone ON files(root, path) WHERE gone;
 CREATE INDEX files_hash ON files(hash);
 CREATE TABLE images(
   id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES files ON DELETE CASCADE,
-  image_id TEXT NOT NULL UNIQUE, width INTEGER NOT NULL, height INTEGER NOT NULL,
-  seconds REAL, taken REAL NOT NULL);
-CREATE INDEX images_file ON images(file);
+  image_id TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
+  seconds REAL, taken REAL NOT NULL, UNIQUE(file, image_id));
+CREATE INDEX images_id ON images(image_id);
 CREATE TABLE shards(
-  id INTEGER PRIMARY KEY, layer TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY AUTOINCREMENT, layer TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
   crc INTEGER NOT NULL);
 CREATE TABLE rows(
   shard INTEGER NOT NULL REFERENCES shards ON DELETE CASCADE, row INTEGER NOT NULL,
@@ -34,66 +35,13 @@ CREATE INDEX rows_image ON rows(image);
 CREATE TABLE tags(
   image INTEGER NOT NULL REFERENCES images ON DELETE CASCADE, tag TEXT NOT NULL,
   PRIMARY KEY(tag, image)) WITHOUT ROWID;
+CREATE INDEX tags_image ON tags(image);
 CREATE TABLE skipped(
   root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-  reason TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
+  means TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """A file as it was when it was read."""
-
-    root: str
-    path: str
-    size: int
-    mtime_ns: int
-    hash: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageRecord:
-    """One image of a file: the file itself, or a keyframe at `seconds`."""
-
-    image_id: str
-    size_wh: tuple[int, int]
-    taken: float
-    seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which images a search may return. An empty filter lets all through."""
-
-    folder: str | None = None
-    """A glob over image_ids: `holiday` and `holiday/*` both mean everything below holiday."""
-    after: float | None = None
-    before: float | None = None
-    """Time stamps: when the picture was taken, or else when its file was written."""
-    tags: tuple[str, ...] = ()
-
-    @property
-    def empty(self) -> bool:
-        """Whether every image passes."""
-        return self == Filter()
-
-    def sql(self) -> tuple[str, list[object]]:
-        """A WHERE clause over `i` (images), and its parameters."""
-        clauses, values = ["1"], list[object]()
-        if self.folder is not None:
-            glob = self.folder.strip("/")
-            clauses.append("(i.image_id GLOB ? OR i.image_id GLOB ?)")
-            values += [glob, f"{glob}/*"]
-        if self.after is not None:
-            clauses.append("i.taken >= ?")
-            values.append(self.after)
-        if self.before is not None:
-            clauses.append("i.taken < ?")
-            values.append(self.before)
-        for tag in self.tags:
-            clauses.append("i.id IN (SELECT image FROM tags WHERE tag = ?)")
-            values.append(tag)
-        return " AND ".join(clauses), values
+_UNFINISHED: Final = -1
+"""The mtime_ns of a file that is not read to its end: it never equals a real one, so the file is read again."""
 
 
 class Catalogue:
@@ -101,37 +49,44 @@ class Catalogue:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
-        # autocommit: transactions are explicit; threads: the embedding workers look up hashes.
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+        self._db = connect(path, read_only=read_only)
         try:
             if not read_only:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
+                self._create()
             self._db.execute("PRAGMA foreign_keys = ON")
-            if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone() and not read_only:
-                self._db.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
-        except sqlite3.DatabaseError as error:
+        except BaseException:
             self._db.close()
-            raise CollectionCorrupt(
-                f"{path}: is not a readable catalogue ({error}). Delete the collection and index again."
-            ) from error
+            raise
 
     def close(self) -> None:
         """Close the database; committed work stays."""
         self._db.close()
 
+    def reader(self) -> Catalogue:
+        """A second, read-only view of what is committed, for another thread."""
+        return Catalogue(self._path, read_only=True)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing."""
-        with full_disk_told(self._path):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def _create(self) -> None:
+        if self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            return
+        with self.transaction():  # two processes may get here at once; the second finds the first one's tables
+            if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                for statement in _SCHEMA.split(";\n"):
+                    self._db.execute(statement)
 
     def version(self) -> int:
         """A number that changes when another connection commits."""
@@ -139,22 +94,26 @@ class Catalogue:
 
     # files
 
-    def files(self, root: str, scope: str = "") -> dict[str, tuple[int, int, int, bool]]:
-        """path → (file, size, mtime_ns, gone) of a root, below `scope`."""
-        found = self._db.execute("SELECT path, id, size, mtime_ns, gone FROM files WHERE root = ?", (root,))
+    def files(self, root: str, scope: str = "") -> dict[str, tuple[int, int, int]]:
+        """path → (file, size, mtime_ns) of the living files of a root, below `scope`."""
+        found = self._db.execute("SELECT path, id, size, mtime_ns FROM files WHERE root = ? AND NOT gone", (root,))
         return {
-            path: (file, size, mtime, bool(gone))
-            for path, file, size, mtime, gone in found
+            path: (file, size, mtime)
+            for path, file, size, mtime in found.fetchall()
             if not scope or path == scope or path.startswith(f"{scope}/")
         }
 
     def files_with_hash(self, hash_: bytes) -> list[tuple[int, FileRecord, bool]]:
-        """(file, record, gone) of every file with this content."""
-        rows = self._db.execute("SELECT id, root, path, size, mtime_ns, hash, gone FROM files WHERE hash = ?", (hash_,))
+        """(file, record, gone) of every finished file with this content, by root and path, the living first."""
+        rows = self._db.execute(
+            "SELECT id, root, path, size, mtime_ns, hash, gone FROM files "
+            "WHERE hash = ? AND mtime_ns != ? ORDER BY gone, root, path, id",
+            (hash_, _UNFINISHED),
+        )
         return [(row[0], FileRecord(*row[1:6]), bool(row[6])) for row in rows.fetchall()]
 
     def files_with_layer(self, layers: Sequence[str]) -> set[int]:
-        """The files whose images all have rows in each of `layers`."""
+        """The finished files whose images have rows in each of `layers`."""
         complete: set[int] | None = None
         for layer in layers:
             rows = self._db.execute(
@@ -162,7 +121,7 @@ class Catalogue:
                 "JOIN images i ON i.id = r.image WHERE s.layer = ?",
                 (layer,),
             )
-            having = {row[0] for row in rows}
+            having = {row[0] for row in rows.fetchall()}
             complete = having if complete is None else complete & having
         return complete or set()
 
@@ -175,38 +134,32 @@ class Catalogue:
         )
         return set(layers) <= {row[0] for row in found.fetchall()}
 
-    def file_at(self, root: str, path: str) -> int | None:
-        """The file at a path, tombstoned or not."""
-        found = self._db.execute("SELECT id FROM files WHERE root = ? AND path = ?", (root, path)).fetchone()
-        return None if found is None else int(found[0])
-
-    def drop_file(self, root: str, path: str) -> None:
-        """Forget a file, its images and their rows."""
-        self._db.execute("DELETE FROM files WHERE root = ? AND path = ?", (root, path))
-
     def put_file(self, record: FileRecord, *, whole: bool) -> int:
-        """Insert or update a file. Until it is `whole` it is stored as unfinished, to be read again.
+        """Insert or update the living file at a path. Until it is `whole` it is unfinished, to be read again.
 
-        Where its content changed, the rows made of the old content are dropped; its images keep their tags.
+        Where its content changed, the old content becomes a tombstone: it may turn up under another path.
         """
         known = self._db.execute(
-            "SELECT id, hash FROM files WHERE root = ? AND path = ?", (record.root, record.path)
+            "SELECT id, hash FROM files WHERE root = ? AND path = ? AND NOT gone", (record.root, record.path)
         ).fetchone()
-        values = (record.size, record.mtime_ns if whole else -1, record.hash if whole else b"")
-        if known is None:
-            cursor = self._db.execute(
-                "INSERT INTO files(size, mtime_ns, hash, root, path) VALUES (?,?,?,?,?)",
-                (*values, record.root, record.path),
-            )
-            return int(cursor.lastrowid or 0)
-        file, hash_ = known
-        if hash_ and hash_ != record.hash:
-            self._db.execute("DELETE FROM rows WHERE image IN (SELECT id FROM images WHERE file = ?)", (file,))
-        self._db.execute("UPDATE files SET size = ?, mtime_ns = ?, hash = ?, gone = 0 WHERE id = ?", (*values, file))
-        return int(file)
+        stamp = (record.size, record.mtime_ns if whole else _UNFINISHED)
+        if known is not None and known[1] == record.hash:
+            self._db.execute("UPDATE files SET size = ?, mtime_ns = ? WHERE id = ?", (*stamp, known[0]))
+            return int(known[0])
+        if known is not None:
+            self.bury_files([known[0]])
+        cursor = self._db.execute(
+            "INSERT INTO files(size, mtime_ns, hash, root, path) VALUES (?,?,?,?,?)",
+            (*stamp, record.hash, record.root, record.path),
+        )
+        return int(cursor.lastrowid or 0)
 
     def touch_file(self, file: int, record: FileRecord) -> None:
-        """The same content, perhaps elsewhere or with a new date: alive again under `record`."""
+        """The same content, perhaps elsewhere or with a new date: alive under `record`, which it takes over."""
+        self._db.execute(
+            "UPDATE files SET gone = 1 WHERE root = ? AND path = ? AND NOT gone AND id != ?",
+            (record.root, record.path, file),
+        )
         self._db.execute(
             "UPDATE files SET root = ?, path = ?, size = ?, mtime_ns = ?, gone = 0 WHERE id = ?",
             (record.root, record.path, record.size, record.mtime_ns, file),
@@ -216,6 +169,23 @@ class Catalogue:
         """Tombstones: the files no longer exist; their rows stay until compaction."""
         self._db.executemany("UPDATE files SET gone = 1 WHERE id = ?", ((file,) for file in files))
 
+    def bury_path(self, root: str, path: str) -> None:
+        """A tombstone for the living file at a path, if there is one."""
+        self._db.execute("UPDATE files SET gone = 1 WHERE root = ? AND path = ? AND NOT gone", (root, path))
+
+    def drop_replaced(self) -> None:
+        """Forget tombstones whose path has a living file again; their tags pass on to the images that live there."""
+        self._db.execute(
+            "INSERT OR IGNORE INTO tags(image, tag) SELECT heir.id, t.tag FROM files dead "
+            "JOIN images old ON old.file = dead.id JOIN tags t ON t.image = old.id "
+            "JOIN images heir ON heir.image_id = old.image_id JOIN files f ON f.id = heir.file "
+            "WHERE dead.gone AND NOT f.gone"
+        )
+        self._db.execute(
+            "DELETE FROM files WHERE gone AND EXISTS (SELECT 1 FROM files living "
+            "WHERE living.root = files.root AND living.path = files.path AND NOT living.gone)"
+        )
+
     def drop_gone(self) -> int:
         """Forget every tombstoned file and its images. Returns how many files."""
         return self._db.execute("DELETE FROM files WHERE gone").rowcount
@@ -224,19 +194,21 @@ class Catalogue:
 
     def put_image(self, file: int, record: ImageRecord) -> int:
         """Insert or update one image of a file; returns its key."""
+        self._claim(file, record.image_id)
         key = self._db.execute(
             "INSERT INTO images(file, image_id, width, height, seconds, taken) VALUES (?,?,?,?,?,?) "
-            "ON CONFLICT(image_id) DO UPDATE SET file = excluded.file, width = excluded.width, "
-            "height = excluded.height, seconds = excluded.seconds, taken = excluded.taken RETURNING id",
+            "ON CONFLICT(file, image_id) DO UPDATE SET width = excluded.width, height = excluded.height, "
+            "seconds = excluded.seconds, taken = excluded.taken RETURNING id",
             (file, record.image_id, *record.size_wh, record.seconds, record.taken),
-        ).fetchone()
-        return int(key[0])
+        ).fetchall()
+        return int(key[0][0])
 
-    def drop_rowless(self, file: int) -> None:
-        """Forget images of a file that no row describes: keyframes of the content it had before."""
+    def _claim(self, file: int, image_id: str) -> None:
+        """An id names one living image: whatever else bears it is buried."""
         self._db.execute(
-            "DELETE FROM images WHERE file = ? AND NOT EXISTS (SELECT 1 FROM rows WHERE image = images.id)",
-            (file,),
+            "UPDATE files SET gone = 1 WHERE NOT gone AND id IN "
+            "(SELECT file FROM images WHERE image_id = ? AND file != ?)",
+            (image_id, file),
         )
 
     def images_of(self, file: int) -> list[tuple[int, ImageRecord]]:
@@ -249,18 +221,19 @@ class Catalogue:
 
     def rename_image(self, image: int, image_id: str) -> None:
         """Give an image another id; its rows and tags stay."""
+        self._claim(self.file_of(image), image_id)
         self._db.execute("UPDATE images SET image_id = ? WHERE id = ?", (image_id, image))
 
     def copy_rows(self, source: int, target: int) -> None:
         """A duplicate's rows point to the same data."""
         self._db.execute(
-            "INSERT INTO rows(shard, row, image, box) SELECT shard, row, ?, box FROM rows WHERE image = ?",
+            "INSERT OR IGNORE INTO rows(shard, row, image, box) SELECT shard, row, ?, box FROM rows WHERE image = ?",
             (target, source),
         )
 
     def next_shard(self) -> int:
-        """A shard number never used before, not even by a shard that a crash left uncommitted."""
-        return int(self._db.execute("SELECT COALESCE(MAX(id), 0) + 1 FROM shards").fetchone()[0])
+        """A number that no committed shard ever had, so that a reader never finds other data under it."""
+        return int(self._db.execute("SELECT COALESCE(MAX(seq), 0) + 1 FROM sqlite_sequence").fetchone()[0])
 
     def put_shard(self, shard: int, layer: str, written: Written) -> None:
         """Commit a shard whose file is already in place."""
@@ -302,15 +275,16 @@ class Catalogue:
         return [(row[0], row[1], Written(*row[2:])) for row in rows.fetchall()]
 
     def drop_shard(self, shard: int) -> list[int]:
-        """Forget a broken shard; returns the files whose images lost rows, to be read again."""
+        """Forget a broken shard; returns the files whose images lost rows: they are unfinished now."""
         rows = self._db.execute(
             "SELECT DISTINCT i.file FROM rows r JOIN images i ON i.id = r.image WHERE r.shard = ?", (shard,)
         )
         files = [row[0] for row in rows.fetchall()]
+        self._db.executemany("UPDATE files SET mtime_ns = ? WHERE id = ?", ((_UNFINISHED, file) for file in files))
         self._db.execute("DELETE FROM shards WHERE id = ?", (shard,))
         return files
 
-    def live_rows(self, layer: str, filter_: Filter | None = None) -> sqlite3.Cursor:
+    def live_rows(self, layer: str, filter_: Filter | None = None) -> Cursor:
         """(image, shard, row, box) of every living image in a layer, by image_id, the whole image first."""
         clause, values = (filter_ or Filter()).sql()
         return self._db.execute(
@@ -389,20 +363,22 @@ class Catalogue:
     def tags(self, image: int | None = None) -> dict[str, int]:
         """tag → number of images, of the whole collection or of one image."""
         rows = self._db.execute(
-            "SELECT tag, COUNT(*) FROM tags WHERE ?1 IS NULL OR image = ?1 GROUP BY tag ORDER BY tag",
+            "SELECT t.tag, COUNT(*) FROM tags t JOIN images i ON i.id = t.image JOIN files f ON f.id = i.file "
+            "WHERE NOT f.gone AND (?1 IS NULL OR i.id = ?1) GROUP BY t.tag ORDER BY t.tag",
             (image,),
         )
         return dict(rows.fetchall())
 
-    def put_skipped(self, record: FileRecord, reason: str) -> None:
-        """Remember a file that could not be used, so that it is tried again only when it changes."""
-        values = (record.root, record.path, record.size, record.mtime_ns, reason)
-        self._db.execute("INSERT OR REPLACE INTO skipped VALUES (?,?,?,?,?)", values)
+    def put_skipped(self, record: FileRecord, *, means: str, reason: str) -> None:
+        """Remember a file that could not be used, so that it is tried again only when it, or the means, change."""
+        values = (record.root, record.path, record.size, record.mtime_ns, means, reason)
+        self._db.execute("INSERT OR REPLACE INTO skipped VALUES (?,?,?,?,?,?)", values)
 
-    def drop_skipped(self, root: str, path: str) -> None:
-        """Forget that a file was skipped."""
-        self._db.execute("DELETE FROM skipped WHERE root = ? AND path = ?", (root, path))
+    def drop_skipped(self, paths: Iterable[tuple[str, str]]) -> None:
+        """Forget that files, (root, path), were skipped."""
+        self._db.executemany("DELETE FROM skipped WHERE root = ? AND path = ?", paths)
 
-    def skipped(self) -> dict[tuple[str, str], tuple[int, int, str]]:
-        """(root, path) → (size, mtime_ns, reason)."""
-        return {(row[0], row[1]): (row[2], row[3], row[4]) for row in self._db.execute("SELECT * FROM skipped")}
+    def skipped(self, root: str) -> dict[str, tuple[int, int, str, str]]:
+        """path → (size, mtime_ns, means, reason) of a root."""
+        found = self._db.execute("SELECT path, size, mtime_ns, means, reason FROM skipped WHERE root = ?", (root,))
+        return {row[0]: row[1:] for row in found.fetchall()}

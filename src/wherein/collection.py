@@ -12,13 +12,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from wherein.catalogue import Filter
 from wherein.embed import DEFAULT_KINDS, LAYER_KINDS, layers_of
 from wherein.encoders import Encoder, load
 from wherein.errors import CollectionCorrupt, CollectionNotFound, InputError
 from wherein.image import MAX_PIXELS, ImageLike
 from wherein.index import Ints, Mask
 from wherein.query import Method, Part, Query
+from wherein.records import Filter
 from wherein.region import Box
 from wherein.search import Hit, PatchScorer, Ranking, Scorer, WholeScorer, rank
 from wherein.store import FOLDER, Layer, Store
@@ -203,6 +203,7 @@ class Collection:
             raise InputError(f"k = {k}: ask for at least one hit.")
         asked = Query.of(query)
         how = method if isinstance(method, Method) else Method.parse(method)
+        self._store.refresh()
         encoder = self._encoder(how.encoder or self.encoder)
         view = self._view(encoder, how.search)
         allowed = self._allowed(view, Filter(folder, _stamp(after), _stamp(before), tuple(tags)))
@@ -281,6 +282,7 @@ class Collection:
         broken = self._store.broken_shards()
         if broken and repair:
             with self._store.writing():
+                broken = self._store.broken_shards()  # nobody else compacts now
                 again = self._store.drop_shards([shard for shard, _ in broken])
             self._forget()
         return CheckReport(shards, tuple(path for _, path in broken), again)
@@ -301,9 +303,15 @@ class Collection:
 
     def _view(self, encoder: Encoder, search: str) -> _View:
         key, version = (encoder.spec, search), self._store.catalogue.version()
-        if key not in self._views or self._views[key].version != version:
-            self._hits.clear()
+        if key in self._views and self._views[key].version == version:
+            return self._views[key]
+        self._hits.clear()
+        try:
             self._views[key] = self._load(encoder, search, version)
+        except CollectionCorrupt:
+            if self._store.catalogue.version() == version:
+                raise
+            return self._view(encoder, search)  # another process compacted it meanwhile
         return self._views[key]
 
     def _load(self, encoder: Encoder, search: str, version: int) -> _View:

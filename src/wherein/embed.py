@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -18,14 +19,14 @@ from typing import Final
 import numpy as np
 import PIL.Image
 
-from wherein.catalogue import FileRecord, ImageRecord
 from wherein.encoders import Encoder, Floats
 from wherein.errors import ImageError, UnreadableImage
-from wherein.image import MAX_PIXELS, Image, ImageLike, Pixels, decode, read_bytes
+from wherein.image import MAX_PIXELS, Detail, Image, ImageLike, Pixels, decode, read_bytes
+from wherein.records import FileRecord, ImageRecord
 from wherein.region import Box, tiles
 from wherein.shards import Array
 from wherein.store import THUMBS, Layer, Piece
-from wherein.video import is_video, keyframes
+from wherein.video import is_video, keyframe_id, keyframes
 
 BATCH: Final = 16
 THUMB_SIDE: Final = 256
@@ -93,6 +94,19 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
     )
 
 
+def detail(encoder: Encoder) -> Detail:
+    """The shorter side to decode at for an encoder: its input, or more where tiles need it."""
+    side = max(encoder.input_hw)
+
+    def enough(size_wh: tuple[int, int]) -> int:
+        boxes = tiles(size_wh, input_side=min(encoder.input_hw))
+        needed = [side / ((box.x2 - box.x1) * size_wh[0]) for box in boxes[:1]]
+        needed += [side / ((box.y2 - box.y1) * size_wh[1]) for box in boxes[:1]]
+        return max(side, math.ceil(max(needed, default=0.0) * min(size_wh)))
+
+    return enough
+
+
 class Embedder:
     """Runs tasks through decoding and encoding on all cores; yields outcomes as they are done."""
 
@@ -117,7 +131,7 @@ class Embedder:
         self._outcomes: queue.Queue[Outcome | BaseException | None] = queue.Queue(maxsize=4 * BATCH * workers)
         self._stopped = threading.Event()
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
+    def run(self, tasks: Iterable[Task]) -> Generator[Outcome, None, None]:
         """The outcome of every task; pieces of one file keep their order."""
         source = iter(tasks)
         threads = [
@@ -212,21 +226,13 @@ class Embedder:
             file = replace(task.file, hash=_hash(data))
             if self._known(file):
                 return Known(file, task)
-            image = decode(data, at_least=self._detail, max_pixels=self._max_pixels, name=str(task.source))
+            image = decode(data, at_least=detail(self._encoder), max_pixels=self._max_pixels, name=str(task.source))
         else:
             image = decode(task.source, max_pixels=self._max_pixels, name=task.image_id)
-            file = replace(task.file, hash=_hash(image.pixels.tobytes()))
+            file = replace(task.file, hash=_hash(repr(image.pixels.shape).encode() + image.pixels.tobytes()))
             if self._known(file):
                 return Known(file, task)
         return self._prepare(task, file, image)
-
-    def _detail(self, size_wh: tuple[int, int]) -> int:
-        """The shorter side to decode at: the encoder's input, or more where tiles need it."""
-        side = max(self._encoder.input_hw)
-        boxes = tiles(size_wh, input_side=side)
-        needed = [side / ((box.x2 - box.x1) * size_wh[0]) for box in boxes[:1]]
-        needed += [side / ((box.y2 - box.y1) * size_wh[1]) for box in boxes[:1]]
-        return max(side, round(max(needed, default=0.0) * min(size_wh)))
 
     def _decode_video(self, task: Task, path: Path) -> None:
         """One worker takes a whole video, in order and a batch at a time, so that memory stays flat."""
@@ -241,7 +247,7 @@ class Embedder:
             if len(batch) == BATCH:
                 self._encode(batch)
                 batch = []
-            keyed = replace(task, image_id=f"{task.image_id}#t={frame.seconds:g}")
+            keyed = replace(task, image_id=keyframe_id(task.image_id, frame.seconds))
             batch.append(self._prepare(keyed, file, frame.image, seconds=frame.seconds, last=False))
         if not batch:
             raise UnreadableImage(f"{path}: holds no keyframe that can be decoded. Re-encode the file.")

@@ -35,6 +35,7 @@ IMAGE_SUFFIXES: Final = RAW_SUFFIXES | _PLAIN_SUFFIXES | _MORE_SUFFIXES
 _EXIF_ORIENTATION: Final = 0x0112
 _EXIF_IFD: Final = 0x8769
 _EXIF_TAKEN: Final = (0x9003, 0x9004)
+_FIRST_YEAR: Final = 1826  # cameras without a clock write year 1, which is no time stamp anywhere
 _UPRIGHT: Final = {
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
     3: PIL.Image.Transpose.ROTATE_180,
@@ -84,13 +85,14 @@ def decode(
     With `at_least`, a JPEG is decoded at the smallest scale (1/2, 1/4, 1/8) that keeps its shorter side at
     least as long as it asks for, which is many times faster. `max_pixels` caps what is decoded into memory.
     """
-    if isinstance(source, np.ndarray):
-        return _from_array(source)
-    if isinstance(source, PIL.Image.Image):
-        return _finish(source, source.size)
-    where = name or ("bytes" if isinstance(source, bytes) else os.fspath(source))
-    data = source if isinstance(source, bytes) else read_bytes(source)
+    where = name or (os.fspath(source) if isinstance(source, str | os.PathLike) else type(source).__name__)
     try:
+        if isinstance(source, np.ndarray):
+            return _from_array(source, where)
+        if isinstance(source, PIL.Image.Image):
+            _check_pixels(source.size, where, max_pixels)
+            return _finish(source, source.size)
+        data = source if isinstance(source, bytes) else read_bytes(source)
         return _from_bytes(data, where, at_least=at_least, max_pixels=max_pixels)
     except InputError:
         raise
@@ -105,10 +107,18 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     try:
         size = Path(path).stat().st_size
         if size > MAX_BYTES:
-            raise OversizedImage(f"{os.fspath(path)}: {size:,} bytes exceed the {MAX_BYTES:,}-byte limit.")
+            raise OversizedImage(
+                f"{os.fspath(path)}: {size:,} bytes are over the limit of {MAX_BYTES:,}. "
+                "Re-save it compressed, or in parts."
+            )
         data = Path(path).read_bytes()
-    except OSError as error:
-        raise UnreadableImage(f"{os.fspath(path)}: cannot be read ({error.strerror or error}).") from error
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableImage(
+            f"{os.fspath(path)}: cannot be read ({reason}). Check the path and who may read it."
+        ) from error
     if not data:
         raise UnreadableImage(f"{os.fspath(path)}: is empty (zero bytes). Copy it again from its source.")
     return data
@@ -121,27 +131,28 @@ def looks_like_image(head: bytes) -> bool:
 
 def _from_bytes(data: bytes, where: str, *, at_least: Detail | None, max_pixels: int) -> Image:
     head = data[:32]
-    suffix = Path(where).suffix.lower()
-    if suffix in RAW_SUFFIXES:
-        return _from_raw(data, where)
     if _is_heif(head):
         return _from_heif(data, where, max_pixels)
     format_ = _pillow_format(head)
+    # Most RAW files begin as TIFF does; a PNG that is called .nef is still a PNG.
+    if Path(where).suffix.lower() in RAW_SUFFIXES and format_ in (None, "TIFF"):
+        return _from_raw(data, where, max_pixels)
     if format_ is None:
         raise UnreadableImage(f"{where}: is not an image in a format wherein reads ({_known()}).")
     picture = _pillow_factory(format_)(io.BytesIO(data))
     full_wh = picture.size
     if format_ == "JPEG" and at_least is not None:
-        scale = at_least(full_wh) / max(min(full_wh), 1)
-        picture.draft("RGB", (max(1, round(full_wh[0] * scale)), max(1, round(full_wh[1] * scale))))
+        # A progressive JPEG needs memory for all its coefficients at any scale, so all its pixels count.
+        if picture.info.get("progressive"):
+            _check_pixels(full_wh, where, max_pixels)
+        side = at_least(full_wh)
+        picture.draft("RGB", (side, side))
     _check_pixels(picture.size, where, max_pixels)
     return _finish(picture, full_wh)
 
 
 def _finish(picture: PIL.Image.Image, full_wh: tuple[int, int]) -> Image:
-    exif = picture.getexif()
-    taken = _taken(exif)
-    turn = _UPRIGHT.get(exif.get(_EXIF_ORIENTATION, 1))
+    turn, taken = _exif(picture)
     rgb = _to_rgb(picture)
     if turn is not None:
         turned = rgb.transpose(turn)
@@ -165,21 +176,25 @@ def _to_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
 
 def _to_eight_bits(values: npt.NDArray[np.generic]) -> Pixels:
     """Grey values of 16 or 32 bits to 8: full scale where it is known, else the range that occurs."""
-    grey = values.astype(np.float32)
-    if values.dtype == np.uint16 or (values.dtype == np.int32 and 255 < grey.max(initial=0) <= 65535):
+    grey = np.nan_to_num(values.astype(np.float32))
+    if values.dtype in (np.dtype("<u2"), np.dtype(">u2")) or (
+        values.dtype == np.int32 and 255 < grey.max(initial=0) <= 65535
+    ):
         return np.asarray(np.clip(grey / 257.0, 0, 255), np.uint8)
     low, high = float(grey.min(initial=0)), float(grey.max(initial=0))
     return np.asarray((grey - low) * (255.0 / max(high - low, 1e-12)), np.uint8)
 
 
-def _from_array(array: npt.NDArray[np.generic]) -> Image:
+def _from_array(array: npt.NDArray[np.generic], where: str) -> Image:
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or 0 in array.shape:
         raise UnreadableImage(
-            f"array of {array.dtype} {array.shape} is not an image: give uint8 (h, w), (h, w, 3) or (h, w, 4)"
-            " with at least one pixel."
+            f"{where}: an array of {array.dtype} {array.shape} is not an image: give uint8 (h, w), (h, w, 3) or "
+            "(h, w, 4) with at least one pixel."
         )
     if array.ndim == 3 and array.shape[2] not in (1, 3, 4):
-        raise UnreadableImage(f"array of shape {array.shape} has {array.shape[2]} channels: give 1, 3 or 4.")
+        raise UnreadableImage(
+            f"{where}: an array of shape {array.shape} has {array.shape[2]} channels: give 1, 3 or 4."
+        )
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     picture = PIL.Image.fromarray(np.ascontiguousarray(array))
@@ -196,13 +211,14 @@ def _from_heif(data: bytes, where: str, max_pixels: int) -> Image:
     return _finish(picture.to_pillow(), picture.size)
 
 
-def _from_raw(data: bytes, where: str) -> Image:
+def _from_raw(data: bytes, where: str, max_pixels: int) -> Image:
     try:
         import rawpy
     except ImportError:
         raise MissingExtra(f"{where}: RAW needs an extra: pip install 'wherein[formats]'.") from None
     with rawpy.imread(io.BytesIO(data)) as raw:
         full_wh = (int(raw.sizes.width), int(raw.sizes.height))
+        _check_pixels(full_wh, where, max_pixels)
         pixels = raw.postprocess(half_size=True, use_camera_wb=True)
     if (pixels.shape[1] > pixels.shape[0]) != (full_wh[0] > full_wh[1]):
         full_wh = (full_wh[1], full_wh[0])
@@ -225,7 +241,8 @@ def _pillow_factory(format_: str) -> Callable[[io.BytesIO], PIL.Image.Image]:
 
 
 def _is_heif(head: bytes) -> bool:
-    return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS
+    # An AVIF file may call itself mif1 first; then it names avif among its compatible brands.
+    return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS and b"avif" not in head[16:]
 
 
 def _check_pixels(size_wh: tuple[int, int], where: str, max_pixels: int) -> None:
@@ -237,14 +254,23 @@ def _check_pixels(size_wh: tuple[int, int], where: str, max_pixels: int) -> None
         )
 
 
-def _taken(exif: PIL.Image.Exif) -> datetime | None:
-    details = exif.get_ifd(_EXIF_IFD)
-    for tag in _EXIF_TAKEN:
-        try:
-            return datetime.strptime(str(details.get(tag, ""))[:19], "%Y:%m:%d %H:%M:%S")
-        except ValueError:
-            continue
-    return None
+def _exif(picture: PIL.Image.Image) -> tuple[PIL.Image.Transpose | None, datetime | None]:
+    """How to turn the picture upright, and when it was taken; neither where its EXIF cannot be read."""
+    try:
+        exif = picture.getexif()
+        turn = _UPRIGHT.get(exif.get(_EXIF_ORIENTATION, 1))
+        details = exif.get_ifd(_EXIF_IFD)
+    except Exception:  # as with pixels, broken EXIF raises nearly anything; the picture is still there
+        return None, None
+    return turn, next(filter(None, (_moment(details.get(tag)) for tag in _EXIF_TAKEN)), None)
+
+
+def _moment(value: object) -> datetime | None:
+    try:
+        moment = datetime.strptime(str(value)[:19], "%Y:%m:%d %H:%M:%S")
+    except ValueError:
+        return None
+    return moment if moment.year >= _FIRST_YEAR else None
 
 
 def _known() -> str:

@@ -71,7 +71,8 @@ class Box:
     def pixels(self, size_wh: tuple[int, int]) -> tuple[int, int, int, int]:
         """The whole pixels that the box touches, as half-open x1, y1, x2, y2; never empty."""
         width, height = size_wh
-        x1, y1 = min(int(self.x1 * width), width - 1), min(int(self.y1 * height), height - 1)
+        # The 1e-9 of a pixel keeps a corner that was a whole pixel (29/100) from falling into its neighbour.
+        x1, y1 = min(int(self.x1 * width + 1e-9), width - 1), min(int(self.y1 * height + 1e-9), height - 1)
         return (
             x1,
             y1,

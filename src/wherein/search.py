@@ -9,6 +9,7 @@ from typing import Protocol, overload
 
 import numpy as np
 
+from wherein.embed import detail
 from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import QueryError
 from wherein.image import decode
@@ -171,7 +172,13 @@ def _group(vectors: Floats, parts: Sequence[Part], method: Method) -> _Group:
 
 
 def _embed_images(parts: Sequence[Part], encoder: Encoder) -> Floats:
-    examples = [(decode(part.image), part.box) for part in parts if part.image is not None]
+    # A whole example is decoded as it was indexed, so that every image finds itself; a region needs all its pixels.
+    whole = detail(encoder)
+    examples = [
+        (decode(part.image, at_least=whole if part.box is None else None), part.box)
+        for part in parts
+        if part.image is not None
+    ]
     inputs = [encoder.prepare(image if box is None else image.crop(box)) for image, box in examples]
     return encoder.images(np.stack(inputs)).global_
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,11 +39,7 @@ def full_disk_told(where: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        raise _storage_full(where, error) from error
-    except sqlite3.OperationalError as error:
-        if "full" not in str(error):
-            raise
-        raise _storage_full(where, error) from error
+        raise storage_full(where, error) from error
 
 
 def write_array(path: Path, rows: Array) -> Written:
@@ -91,18 +86,19 @@ def intact(path: Path, written: Written) -> bool:
 
 def write_durably(path: Path, data: bytes | memoryview) -> None:
     """Replace a file in one step: after a crash it holds either the old bytes or all the new ones."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + TEMPORARY)
-    try:
-        with full_disk_told(path), temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
+    with full_disk_told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -119,7 +115,8 @@ def _write(path: Path, data: memoryview, rows: int) -> Written:
     return Written(rows, len(data), zlib.crc32(data))
 
 
-def _storage_full(where: Path, error: Exception) -> StorageFull:
+def storage_full(where: Path, error: Exception) -> StorageFull:
+    """The error of a disk that took no more bytes."""
     return StorageFull(
         f"{where}: the disk took no more bytes ({error}). Everything committed before is safe: "
         "free some space, then run the same command again and it goes on from there."

@@ -21,10 +21,21 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from wherein.catalogue import Catalogue, FileRecord, ImageRecord
-from wherein.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound
+from wherein.catalogue import Catalogue
+from wherein.errors import CollectionCorrupt, CollectionError, CollectionLocked, CollectionNotFound
+from wherein.records import FileRecord, ImageRecord
 from wherein.region import Box
-from wherein.shards import Array, intact, read_array, read_blob, write_array, write_blobs, write_durably
+from wherein.shards import (
+    TEMPORARY,
+    Array,
+    full_disk_told,
+    intact,
+    read_array,
+    read_blob,
+    write_array,
+    write_blobs,
+    write_durably,
+)
 
 FORMAT: Final = 1
 FOLDER: Final = ".wherein"
@@ -102,8 +113,15 @@ class Store:
         if not (folder / "manifest.json").is_file():
             raise CollectionNotFound(f"{folder}: is not a collection. Make one with `wherein index FOLDER`.")
         self.folder = folder
-        self.manifest = Manifest.read(folder / "manifest.json")
-        self.catalogue = Catalogue(folder / "catalogue.sqlite", read_only=not os.access(folder, os.W_OK))
+        self._stamp: tuple[int, int, int] | None = None
+        self.refresh()
+        catalogue = folder / "catalogue.sqlite"
+        if self.manifest.layers and not (catalogue.is_file() and catalogue.stat().st_size):
+            raise CollectionCorrupt(
+                f"{catalogue}: is lost, and with it which row belongs to which image. Restore it from a backup, or "
+                f"delete {folder} and index again; the images themselves are untouched."
+            )
+        self.catalogue = Catalogue(catalogue, read_only=not os.access(folder, os.W_OK))
 
     @classmethod
     def create(cls, folder: Path) -> Self:
@@ -116,6 +134,17 @@ class Store:
         """Close the catalogue."""
         self.catalogue.close()
 
+    def refresh(self) -> None:
+        """Read the manifest again if it changed: another process may have added roots or layers."""
+        path = self.folder / "manifest.json"
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise CollectionNotFound(f"{path}: is gone ({error.strerror}). Index again to make a new one.") from error
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if stamp != self._stamp:
+            self.manifest, self._stamp = Manifest.read(path), stamp
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the one writer's place; the second to ask is told who has it."""
@@ -124,14 +153,21 @@ class Store:
         lock = filelock.FileLock(self.folder / "write.lock")
         holder = self.folder / "writer.json"
         try:
-            lock.acquire(timeout=0)
+            with full_disk_told(self.folder):
+                lock.acquire(timeout=0)
         except filelock.Timeout:
             raise CollectionLocked(
                 f"{self.folder}: is being written to by {_who(holder)}. Wait for it, or stop that process."
             ) from None
+        except OSError as error:
+            raise CollectionError(
+                f"{self.folder}: cannot be written to ({error.strerror}). Check who owns the folder, or index into "
+                "another with --collection."
+            ) from error
         try:
-            me = {"pid": os.getpid(), "user": getpass.getuser(), "host": socket.gethostname()}
-            holder.write_text(json.dumps(me | {"command": Path(sys.argv[0]).name}))
+            with full_disk_told(holder):
+                holder.write_text(json.dumps(_me()))
+            self.refresh()
             self._sweep()
             yield
         finally:
@@ -192,8 +228,7 @@ class Store:
                 self.catalogue.put_rows(shard, numbered)
             for piece in pieces:
                 if piece.last:
-                    file = self.catalogue.put_file(piece.file, whole=True)
-                    self.catalogue.drop_rowless(file)
+                    self.catalogue.put_file(piece.file, whole=True)
 
     def array(self, layer: str, shard: int) -> Array:
         """The rows of one shard, mapped."""
@@ -225,6 +260,7 @@ class Store:
         """Rewrite every layer without the rows nobody points to. Returns the bytes freed."""
         before = sum(written.bytes for _, _, written in self.catalogue.shards())
         with self.catalogue.transaction():
+            self.catalogue.drop_replaced()
             self.catalogue.drop_gone()
         for layer in {layer for _, layer, _ in self.catalogue.shards()}:
             self._compact_layer(layer)
@@ -239,11 +275,12 @@ class Store:
         for start in range(0, len(used), _ROWS_PER_SHARD):
             part = used[start : start + _ROWS_PER_SHARD]
             path = self._path(layer, target)
+            arrays = {shard: self.array(layer, shard) for shard in {shard for shard, _ in part}}
             if layer == THUMBS:
-                blobs = [read_blob(self.array(layer, s), rows=shards[s].rows, row=r) for s, r in part]
+                blobs = [read_blob(arrays[s], rows=shards[s].rows, row=r) for s, r in part]
                 written = write_blobs(path, blobs)
             else:
-                written = write_array(path, np.stack([self.array(layer, s)[r] for s, r in part]))
+                written = write_array(path, np.stack([arrays[s][r] for s, r in part]))
             with self.catalogue.transaction():
                 self.catalogue.put_shard(target, layer, written)
                 self.catalogue.move_rows(((s, r, target, i) for i, (s, r) in enumerate(part)))
@@ -253,13 +290,13 @@ class Store:
 
     def _put_piece(self, piece: Piece) -> int:
         file = self.catalogue.put_file(piece.file, whole=False)
-        self.catalogue.drop_skipped(piece.file.root, piece.file.path)
+        self.catalogue.drop_skipped([(piece.file.root, piece.file.path)])
         return self.catalogue.put_image(file, piece.image)
 
     def _sweep(self) -> None:
         """Delete what a crash left behind: files that no committed shard names."""
         named = {self._path(layer, shard) for shard, layer, _ in self.catalogue.shards()}
-        for path in (self.folder / "shards").glob("*/*"):
+        for path in (*(self.folder / "shards").glob("*/*"), *self.folder.glob(f"*{TEMPORARY}")):
             if path not in named:
                 path.unlink(missing_ok=True)
 
@@ -269,6 +306,14 @@ class Store:
     def _save(self, manifest: Manifest) -> None:
         manifest.write(self.folder / "manifest.json")
         self.manifest = manifest
+
+
+def _me() -> dict[str, str | int]:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user without a name, as in many containers
+        user = f"user {os.getuid()}" if hasattr(os, "getuid") else "someone"
+    return {"pid": os.getpid(), "user": user, "host": socket.gethostname(), "command": Path(sys.argv[0]).name}
 
 
 def _who(holder: Path) -> str:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from wherein.catalogue import FileRecord
+from wherein.catalogue import Catalogue
 from wherein.embed import Embedder, Known, Skipped, Task, layers_of
 from wherein.encoders import Encoder
 from wherein.errors import InputError
 from wherein.image import ImageLike
+from wherein.records import FileRecord, ImageRecord
 from wherein.store import THUMBS, Layer, Piece, Store
+from wherein.video import keyframe_id
 from wherein.walk import Found, Passed, look, walk
 
-_COMMIT_IMAGES: Final = 1024
+_COMMIT_FILES: Final = 1024
 _COMMIT_SECONDS: Final = 3.0
+_EXTRAS: Final = ("av", "pillow_heif", "rawpy")
 MEMORY_ROOT: Final = ":memory:"
 """The root of images that were added from memory and have no file."""
 
@@ -74,12 +80,17 @@ class Sync:
         self._layers: tuple[Layer, ...] = layers_of(encoder, settings.kinds)
         names = [layer.name for layer in self._layers]
         self._wanted = [*names, *([THUMBS] if THUMBS in settings.kinds else [])]
+        self._means = _means(settings)
         self._report = AddReport()
-        self._tasks = list[Task]()
-        self._gone = list[int]()
-        self._pieces = list[Piece]()
-        self._committed = time.monotonic()
+        self._tasks = dict[tuple[str, str], Task]()
         self._fresh = set[tuple[str, str]]()
+        self._gone = dict[tuple[str, str], int]()
+        self._pieces = list[Piece]()
+        self._skips = list[Skipped]()
+        self._touched = list[tuple[int, FileRecord]]()
+        self._elsewhere = list[Known]()
+        self._committed = time.monotonic()
+        self._contents: _Contents
         self._total = 0
         self._done = 0
 
@@ -93,19 +104,25 @@ class Sync:
         complete = self._store.catalogue.files_with_layer(self._wanted)
         for folder in folders:
             self._plan(folder, complete)
-        self._plan_memory(images, complete)
+        self._plan_memory(images)
         self._total = len(self._tasks) + self._report.unchanged
         self._done = self._report.unchanged
         self._on_progress(Progress(self._done, self._total))
-        while self._tasks:
-            tasks, self._tasks = self._tasks, []
-            self._embed(tasks)
+        with closing(self._store.catalogue.reader()) as reader:
+            self._contents = _Contents(reader, self._wanted)
+            while self._tasks:
+                tasks, self._tasks = self._tasks, {}
+                self._embed(list(tasks.values()))
+                self._settle()
+                self._contents.each_once = False  # what comes back now is read, whatever else is like it
         self._bury()
         catalogue = self._store.catalogue
         if catalogue.covered(self._layers[0].name) == catalogue.counts()[0]:
             self._store.serve(self._encoder.spec)
         self._report.seconds = time.monotonic() - started
         return self._report
+
+    # what there is to do
 
     def _plan(self, target: Path, complete: set[int]) -> None:
         root, scope = self._locate(target)
@@ -115,35 +132,35 @@ class Sync:
                 f"{base}: the folder is not there; nothing was changed. Connect its disk, or correct the path."
             )
         known = self._store.catalogue.files(root, scope)
-        skipped = self._store.catalogue.skipped()
-        unseen, blocked = dict(known), list[str]()
+        skipped = self._store.catalogue.skipped(root)
+        unseen, blocked, seen = dict(known), list[str](), set[str]()
         for found in self._look(target):
             path = found.path.relative_to(base).as_posix()
             if isinstance(found, Passed):
                 blocked.append(path)
-                self._skip(Skip(str(found.path), found.reason))
+                self._skip(Skip(_printable(found.path), found.reason))
                 continue
+            seen.add(path)
             unseen.pop(path, None)
-            file, size, mtime, gone = known.get(path, (0, -1, -1, True))
-            if (size, mtime) == (found.size, found.mtime_ns) and not gone and file in complete:
+            file, size, mtime = known.get(path, (0, -1, -1))
+            if (size, mtime) == (found.size, found.mtime_ns) and file in complete:
                 self._report.unchanged += 1
-                continue
-            before = skipped.get((root, path))
-            if before is not None and before[:2] == (found.size, found.mtime_ns):
-                self._skip(Skip(str(found.path), before[2]))
-                continue
-            if not file:
-                self._fresh.add((root, path))
-            record = FileRecord(root, path, found.size, found.mtime_ns)
-            self._tasks.append(Task(record, image_id_of(root, path), found.path))
-        for path, (file, _, _, gone) in unseen.items():
-            if not gone and not any(path == b or path.startswith(f"{b}/") for b in blocked):
-                self._gone.append(file)
+            elif path in skipped and skipped[path][:3] == (found.size, found.mtime_ns, self._means):
+                self._skip(Skip(str(found.path), skipped[path][3]))
+            else:
+                self._fresh.update([(root, path)] if not file else [])
+                record = FileRecord(root, path, found.size, found.mtime_ns)
+                self._tasks[root, path] = Task(record, image_id_of(root, path), found.path)
+        lost = {path: file for path, (file, _, _) in unseen.items() if not _below(path, blocked)}
+        self._gone.update({(root, path): file for path, file in lost.items()})
+        forgotten = [(root, path) for path in skipped if path not in seen and _below(path, [scope])]
+        with self._store.catalogue.transaction():
+            self._store.catalogue.drop_skipped(forgotten)
 
     def _look(self, target: Path) -> Iterator[Found | Passed]:
         if target.is_dir():
             yield from walk(target)
-        elif target.exists():
+        elif os.path.lexists(target):
             found = look(target)
             yield found if found is not None else Passed(target, "is not an image or a video")
 
@@ -155,34 +172,47 @@ class Sync:
                 path = target.relative_to(base).as_posix()
                 return name, "" if path == "." else path
         folder = target if target.is_dir() else target.parent
-        if not folder.is_dir():
-            raise InputError(f"{target}: does not exist. Check the spelling of the folder to index.")
+        if not folder.is_dir() or not os.path.lexists(target):
+            raise InputError(f"{_printable(target)}: does not exist. Check the spelling of the folder to index.")
+        if _printable(folder) != str(folder):
+            raise InputError(f"{_printable(folder)}: its name is not valid Unicode. Rename the folder, then index it.")
         return self._store.add_root(folder), "" if folder == target else target.name
 
-    def _plan_memory(self, images: Sequence[tuple[str, ImageLike]], complete: set[int]) -> None:
-        known = self._store.catalogue.files(MEMORY_ROOT) if images else {}
+    def _plan_memory(self, images: Sequence[tuple[str, ImageLike]]) -> None:
+        catalogue = self._store.catalogue
+        known = catalogue.files(MEMORY_ROOT) if images else {}
         now = time.time_ns()
         for image_id, image in images:
-            if image_id not in known or known[image_id][0] not in complete:
+            key = catalogue.image_at(image_id)
+            if key is not None and catalogue.describe(key)[1].root != MEMORY_ROOT:
+                raise InputError(f"{image_id}: is the id of a file in this collection. Choose another id.")
+            if image_id not in known:
                 self._fresh.add((MEMORY_ROOT, image_id))
-            self._tasks.append(Task(FileRecord(MEMORY_ROOT, image_id, 0, now), image_id, image))
+            record = FileRecord(MEMORY_ROOT, image_id, 0, now)
+            self._tasks[MEMORY_ROOT, image_id] = Task(record, image_id, image)
+
+    # doing it
 
     def _embed(self, tasks: Sequence[Task]) -> None:
         embedder = Embedder(
             self._encoder,
             kinds=self._settings.kinds,
-            known=self._is_known,
+            known=self._contents.known,
             workers=self._settings.workers,
             max_pixels=self._settings.max_pixels,
         )
         try:
-            for outcome in embedder.run(tasks):
-                if isinstance(outcome, Piece):
-                    self._take(outcome)
-                elif isinstance(outcome, Known):
-                    self._reuse(outcome)
-                else:
-                    self._leave_out(outcome)
+            with closing(embedder.run(tasks)) as outcomes:
+                for outcome in outcomes:
+                    if isinstance(outcome, Piece):
+                        self._take(outcome)
+                    elif isinstance(outcome, Known):
+                        self._recognise(outcome)
+                    else:
+                        self._leave_out(outcome)
+                    waiting = len(self._pieces) + len(self._skips) + len(self._touched)
+                    if waiting >= _COMMIT_FILES or time.monotonic() - self._committed > _COMMIT_SECONDS:
+                        self._commit()
         finally:
             self._commit()  # also after Ctrl-C: what is encoded is kept
 
@@ -192,81 +222,106 @@ class Sync:
             self._report.added += 1
         else:
             self._report.changed += 1
-        late = time.monotonic() - self._committed > _COMMIT_SECONDS
-        if len(self._pieces) >= _COMMIT_IMAGES or late:
-            self._commit()
         if piece.last:
             self._step()
 
-    def _commit(self) -> None:
-        pieces, self._pieces = self._pieces, []
-        if pieces:
-            self._store.commit(pieces)
-        self._committed = time.monotonic()
-
-    def _is_known(self, file: FileRecord) -> bool:
-        """Called by the workers: is this content in every wanted layer?"""
-        found = self._store.catalogue.files_with_hash(file.hash)
-        return any(self._store.catalogue.has_layers(key, self._wanted) for key, _, _ in found)
-
-    def _reuse(self, known: Known) -> None:
-        catalogue = self._store.catalogue
-        same = [
-            entry
-            for entry in catalogue.files_with_hash(known.file.hash)
-            if catalogue.has_layers(entry[0], self._wanted)
-        ]
-        here = [key for key, record, _ in same if (record.root, record.path) == (known.file.root, known.file.path)]
-        left = [key for key, record, gone in same if gone or not self._exists(record)]
-        with catalogue.transaction():
-            catalogue.drop_skipped(known.file.root, known.file.path)
-            if here:
-                catalogue.touch_file(here[0], known.file)
+    def _recognise(self, known: Known) -> None:
+        """Content that the collection has: at this very path, or elsewhere, which is settled when all is seen."""
+        for file, record, gone in self._contents.of(known.file.hash):
+            if not gone and (record.root, record.path) == (known.file.root, known.file.path):
+                self._touched.append((file, known.file))
                 self._report.unchanged += 1
-            elif left:
-                self._rename(left[0], known)
-                self._report.renamed += 1
-            else:
-                self._double(same[0][0], known)
-                self._report.duplicates += 1
-        self._step()
-
-    def _rename(self, file: int, known: Known) -> None:
-        catalogue = self._store.catalogue
-        catalogue.drop_file(known.file.root, known.file.path)
-        catalogue.touch_file(file, known.file)
-        for image, record in catalogue.images_of(file):
-            catalogue.rename_image(image, _with_time(known.task.image_id, record.image_id))
-        self._gone = [gone for gone in self._gone if gone != file]
-
-    def _double(self, file: int, known: Known) -> None:
-        catalogue = self._store.catalogue
-        catalogue.drop_file(known.file.root, known.file.path)
-        twin = catalogue.put_file(known.file, whole=True)
-        for image, record in catalogue.images_of(file):
-            own = type(record)(
-                _with_time(known.task.image_id, record.image_id), record.size_wh, record.taken, record.seconds
-            )
-            catalogue.copy_rows(image, catalogue.put_image(twin, own))
-
-    def _exists(self, record: FileRecord) -> bool:
-        return record.root == MEMORY_ROOT or (self._store.root_path(record.root) / record.path).exists()
+                self._step()
+                return
+        self._elsewhere.append(known)
 
     def _leave_out(self, skipped: Skipped) -> None:
-        with self._store.catalogue.transaction():
-            self._store.catalogue.put_skipped(skipped.file, skipped.reason)
-            file = self._store.catalogue.file_at(skipped.file.root, skipped.file.path)
-            if file is not None:  # it was an image once; what it showed is no longer there
-                self._store.catalogue.bury_files([file])
+        self._skips.append(skipped)
         root = skipped.file.root
         base = Path() if root == MEMORY_ROOT else self._store.root_path(root)
         self._skip(Skip(str(base / skipped.file.path), skipped.reason))
         self._step()
 
+    def _commit(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        skips, self._skips = self._skips, []
+        touched, self._touched = self._touched, []
+        if pieces:
+            self._store.commit(pieces)
+        if skips or touched:
+            with self._store.catalogue.transaction():
+                for skipped in skips:
+                    self._store.catalogue.put_skipped(skipped.file, means=self._means, reason=skipped.reason)
+                    # It may have been an image once; what it showed is no longer there.
+                    self._store.catalogue.bury_path(skipped.file.root, skipped.file.path)
+                for file, record in touched:
+                    self._store.catalogue.touch_file(file, record)
+                    self._store.catalogue.drop_skipped([(record.root, record.path)])
+        self._committed = time.monotonic()
+
+    def _settle(self) -> None:
+        """Renames and duplicates, decided when the content of every path of this run is known."""
+        settled = sorted(self._elsewhere, key=lambda known: (known.file.root, known.file.path))
+        now = {(known.file.root, known.file.path): known.file.hash for known in settled}
+        self._elsewhere = []
+        for start in range(0, len(settled), _COMMIT_FILES):
+            with self._store.catalogue.transaction():
+                for known in settled[start : start + _COMMIT_FILES]:
+                    self._place(known, now)
+
+    def _place(self, known: Known, now: dict[tuple[str, str], bytes]) -> None:
+        catalogue, file = self._store.catalogue, known.file
+        same = [entry for entry in catalogue.files_with_hash(file.hash) if catalogue.has_layers(entry[0], self._wanted)]
+        if not same:  # its twin of this run could not be read after all
+            self._tasks[file.root, file.path] = known.task
+            return
+        here = (file.root, file.path)
+        left = [(key, record, gone) for key, record, gone in same if gone or self._has_left(record, now)]
+        catalogue.drop_skipped([here])
+        if left:
+            key, record, _ = next((entry for entry in left if (entry[1].root, entry[1].path) == here), left[0])
+            images = self._rename(key, known)
+            if (record.root, record.path) == here:
+                self._report.added += images  # back where it was
+            else:
+                self._report.renamed += images
+        else:
+            self._report.duplicates += self._double(same[0][0], known)
+        self._step()
+
+    def _has_left(self, record: FileRecord, now: dict[tuple[str, str], bytes]) -> bool:
+        place = (record.root, record.path)
+        if place in self._gone or now.get(place, record.hash) != record.hash:
+            return True
+        if record.root not in self._store.manifest.roots:
+            return False
+        base = self._store.root_path(record.root)
+        return base.is_dir() and not _exists(base / record.path)
+
+    def _rename(self, file: int, known: Known) -> int:
+        catalogue = self._store.catalogue
+        catalogue.touch_file(file, known.file)
+        images = catalogue.images_of(file)
+        for image, record in images:
+            catalogue.rename_image(image, _image_id(known.task, record))
+        self._gone = {place: gone for place, gone in self._gone.items() if gone != file}
+        return len(images)
+
+    def _double(self, file: int, known: Known) -> int:
+        catalogue = self._store.catalogue
+        twin = catalogue.put_file(known.file, whole=True)
+        images = catalogue.images_of(file)
+        for image, record in images:
+            own = replace(record, image_id=_image_id(known.task, record))
+            catalogue.copy_rows(image, catalogue.put_image(twin, own))
+        return len(images)
+
     def _bury(self) -> None:
-        with self._store.catalogue.transaction():
-            self._store.catalogue.bury_files(self._gone)
-        self._report.removed = len(self._gone)
+        catalogue = self._store.catalogue
+        self._report.removed = sum(len(catalogue.images_of(file)) for file in self._gone.values())
+        with catalogue.transaction():
+            catalogue.bury_files(self._gone.values())
+            catalogue.drop_replaced()
 
     def _skip(self, skip: Skip) -> None:
         self._report.skipped.append(skip)
@@ -275,6 +330,32 @@ class Sync:
     def _step(self) -> None:
         self._done += 1
         self._on_progress(Progress(self._done, self._total))
+
+
+class _Contents:
+    """Which contents need no encoding. Workers ask, through a connection of their own."""
+
+    def __init__(self, reader: Catalogue, layers: Sequence[str]) -> None:
+        self._reader, self._layers = reader, layers
+        self._lock = threading.Lock()
+        self._begun = set[bytes]()
+        self.each_once = True
+        """Whether one of several equal files is enough to encode."""
+
+    def of(self, hash_: bytes) -> list[tuple[int, FileRecord, bool]]:
+        """The committed files with this content in every wanted layer."""
+        with self._lock:
+            found = self._reader.files_with_hash(hash_)
+            return [entry for entry in found if self._reader.has_layers(entry[0], self._layers)]
+
+    def known(self, file: FileRecord) -> bool:
+        """Whether this content is in the collection, or on its way there in this run."""
+        if self.of(file.hash):
+            return True
+        with self._lock:
+            known = self.each_once and file.hash in self._begun
+            self._begun.add(file.hash)
+            return known
 
 
 def image_id_of(root: str, path: str) -> str:
@@ -287,6 +368,29 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _with_time(image_id: str, old: str) -> str:
-    _, mark, seconds = old.rpartition("#t=")
-    return f"{image_id}{mark}{seconds}" if mark else image_id
+def _means(settings: Settings) -> str:
+    """What decides whether a file can be read, besides the file: a skipped one is tried again when this changes."""
+    extras = [name for name in _EXTRAS if find_spec(name) is not None]
+    return f"max_pixels={settings.max_pixels} {' '.join(extras)}"
+
+
+def _image_id(task: Task, record: ImageRecord) -> str:
+    return task.image_id if record.seconds is None else keyframe_id(task.image_id, record.seconds)
+
+
+def _below(path: str, scopes: Sequence[str]) -> bool:
+    return any(not scope or path == scope or path.startswith(f"{scope}/") for scope in scopes)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # there, but not ours to look at
+        return True
+    return True
+
+
+def _printable(path: Path) -> str:
+    return str(path).encode("utf-8", "backslashreplace").decode()

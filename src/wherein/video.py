@@ -26,6 +26,11 @@ class Keyframe:
     image: Image
 
 
+def keyframe_id(image_id: str, seconds: float) -> str:
+    """`clip.mp4` at 12.48 s → `clip.mp4#t=12.48`: milliseconds, without trailing zeros."""
+    return f"{image_id}#t={f'{seconds:.3f}'.rstrip('0').rstrip('.')}"
+
+
 def is_video(path: str | os.PathLike[str]) -> bool:
     """Whether the file's name is that of a video."""
     return Path(path).suffix.lower() in VIDEO_SUFFIXES
@@ -53,8 +58,8 @@ def _decode(container: Any, stream: Any) -> Iterator[Keyframe]:
     gap = _INTRA_ONLY_GAP if stream.codec_context.codec.intra_only else 0.0
     last = -float("inf")
     for frame in container.decode(stream):
-        seconds = round(float(frame.time or 0.0), 3)
-        if seconds - last < gap:
+        seconds = round(float(frame.time), 3) if frame.time is not None else max(last + 1.0, 0.0)
+        if seconds <= last or seconds - last < gap:
             continue
         last = seconds
         pixels = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90))

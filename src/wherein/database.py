@@ -1,0 +1,109 @@
+"""SQLite, opened so that its failures are ours: corrupt, full, locked or unwritable, each with its way out."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from wherein.errors import CollectionCorrupt, CollectionError, CollectionLocked
+from wherein.shards import storage_full
+
+_CORRUPT: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+# A full disk shows as a failed write, sync, truncation or shared-memory growth as often as it is called full.
+_FULL: Final = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_FSYNC,
+        sqlite3.SQLITE_IOERR_TRUNCATE,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+    }
+)
+_PRIMARY: Final = 0xFF  # an extended code holds its primary code in the low byte
+
+
+def connect(path: Path, *, read_only: bool) -> Connection:
+    """A connection in autocommit (transactions are explicit) that any thread may use, one at a time."""
+    with told(path):
+        uri = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
+        db = sqlite3.connect(
+            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30, factory=Connection
+        )
+    db.path = path
+    return db
+
+
+class Connection(sqlite3.Connection):
+    """A connection whose statements raise wherein's errors."""
+
+    path = Path()
+
+    def execute(self, sql: str, values: Any = (), /) -> Cursor:
+        """Run one statement."""
+        return self.cursor(Cursor).execute(sql, values)
+
+    def executemany(self, sql: str, values: Iterable[Any], /) -> Cursor:
+        """Run one statement for each of `values`."""
+        return self.cursor(Cursor).executemany(sql, values)
+
+
+class Cursor(sqlite3.Cursor):
+    """The rows of a statement."""
+
+    connection: Connection
+
+    def execute(self, sql: str, values: Any = (), /) -> Cursor:
+        """Run one statement."""
+        with told(self.connection.path):
+            super().execute(sql, values)
+        return self
+
+    def executemany(self, sql: str, values: Iterable[Any], /) -> Cursor:
+        """Run one statement for each of `values`."""
+        with told(self.connection.path):
+            super().executemany(sql, values)
+        return self
+
+    def fetchone(self) -> Any:
+        """The next row, or None."""
+        with told(self.connection.path):
+            return super().fetchone()
+
+    def fetchall(self) -> list[Any]:
+        """All rows that are left."""
+        with told(self.connection.path):
+            return super().fetchall()
+
+    def __iter__(self) -> Cursor:
+        return self
+
+    def __next__(self) -> Any:
+        with told(self.connection.path):
+            return super().__next__()
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turn what SQLite says into what a person can act on."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0)
+        if code & _PRIMARY in _CORRUPT:
+            raise CollectionCorrupt(
+                f"{path}: is not a readable catalogue ({error}). Restore it from a backup, or delete "
+                f"{path.parent} and index again; the images themselves are untouched."
+            ) from error
+        if code in _FULL:
+            raise storage_full(path, error) from error
+        if code & _PRIMARY == sqlite3.SQLITE_BUSY:
+            raise CollectionLocked(f"{path}: another process keeps it locked ({error}). Try again later.") from error
+        if code & _PRIMARY in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR):
+            raise CollectionError(
+                f"{path}: cannot be used ({error}). Check that the folder exists, that its disk works and that "
+                "you may write there."
+            ) from error
+        raise

@@ -1,0 +1,61 @@
+"""What the catalogue records, as values: files, images, and which of them a search may return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file as it was when it was read."""
+
+    root: str
+    path: str
+    size: int
+    mtime_ns: int
+    hash: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRecord:
+    """One image of a file: the file itself, or a keyframe at `seconds`."""
+
+    image_id: str
+    size_wh: tuple[int, int]
+    taken: float
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which images a search may return. An empty filter lets all through."""
+
+    folder: str | None = None
+    """A glob over image_ids: `holiday` and `holiday/*` both mean everything below holiday."""
+    after: float | None = None
+    before: float | None = None
+    """Time stamps: when the picture was taken, or else when its file was written."""
+    tags: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether every image passes."""
+        return self == Filter()
+
+    def sql(self) -> tuple[str, list[object]]:
+        """A WHERE clause over `i` (images), and its parameters."""
+        clauses, values = ["1"], list[object]()
+        if self.folder is not None:
+            glob = self.folder.strip("/")
+            clauses.append("(i.image_id GLOB ? OR i.image_id GLOB ?)")
+            values += [glob, f"{glob}/*"]
+        if self.after is not None:
+            clauses.append("i.taken >= ?")
+            values.append(self.after)
+        if self.before is not None:
+            clauses.append("i.taken < ?")
+            values.append(self.before)
+        for tag in self.tags:
+            clauses.append("i.id IN (SELECT image FROM tags WHERE tag = ?)")
+            values.append(tag)
+        return " AND ".join(clauses), values
