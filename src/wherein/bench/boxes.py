@@ -17,9 +17,18 @@ GRIDS: Final = (Grid(5), Grid(9))
 def clipped(xyxy: Sequence[float], *, size_wh: tuple[int, int]) -> Box:
     """A pixel box, corners in any order, as a Box inside the image; never empty."""
     width, height = size_wh
-    x1, x2 = sorted((xyxy[0] / width, xyxy[2] / width))
-    y1, y2 = sorted((xyxy[1] / height, xyxy[3] / height))
-    return _inside((x1 + x2) / 2, (y1 + y2) / 2, max(x2 - x1, 1 / width), max(y2 - y1, 1 / height))
+    x1, x2 = _span(xyxy[0] / width, xyxy[2] / width, least=1 / width)
+    y1, y2 = _span(xyxy[1] / height, xyxy[3] / height, least=1 / height)
+    return Box(x1, y1, x2, y2)
+
+
+def _span(one: float, other: float, *, least: float) -> tuple[float, float]:
+    """Both ends cut to [0, 1], at least one pixel apart."""
+    low, high = sorted(min(max(value, 0.0), 1.0) for value in (one, other))
+    if high - low >= least:
+        return low, high
+    low = min(low, 1.0 - least)
+    return low, low + least
 
 
 def _inside(x: float, y: float, width: float, height: float) -> Box:

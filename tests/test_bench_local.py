@@ -1,0 +1,413 @@
+"""Small local sets: what their folders must look like, and their figures, each with several witnesses."""
+
+import json
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import numpy as np
+import PIL.Image
+import pytest
+
+from wherein import Box, Hit
+from wherein.bench.asking import bounds, hit_point, hit_polygon, part, region_ious
+from wherein.bench.boxes import best_iou, box_statistics, clipped, perturbed
+from wherein.bench.datasets import local
+from wherein.bench.datasets.local import Clip, Example
+from wherein.bench.task import Answers, Options
+from wherein.bench.tasks import TASKS, load_task
+from wherein.bench.tasks.captions import score_captions
+from wherein.bench.tasks.classes import score_classes
+from wherein.bench.tasks.examples import score_examples
+from wherein.bench.tasks.masks import score_masks
+from wherein.bench.tasks.road import score_road
+from wherein.bench.tasks.underwater import score_known_items
+from wherein.errors import DataError, SpecError
+
+
+def picture(path: Path, colour: str = "red", size_wh: tuple[int, int] = (8, 8)) -> Path:
+    """A one-colour image file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    PIL.Image.new("RGB", size_wh, colour).save(path)
+    return path
+
+
+def lines(path: Path, *records: dict[str, Any]) -> None:
+    """An ndjson file."""
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+def ranked(image_ids: str, **kept: tuple[str, list[float]]) -> Answers:
+    """Answers from words: image_ids are letters, a ranking is a word of them with its scores."""
+    return Answers(
+        image_ids=tuple(image_ids),
+        kept={
+            name: {"ranking": [image_ids.index(letter) for letter in word], "scores": scores}
+            for name, (word, scores) in kept.items()
+        },
+    )
+
+
+def example(name: str, relevant: str) -> Example:
+    """A query by its name, relevant images as letters."""
+    return Example(name=name, path=Path(name), relevant=tuple(relevant))
+
+
+# covers, facades, objects
+
+
+def test_examples_hand_worked() -> None:
+    # p: relevant a, c at ranks 1 and 3: AP = (1 + 2/3)/2. q: relevant b at rank 4: AP = 1/4.
+    answers = ranked("abcd", p=("abcd", [0.9, 0.8, 0.7, 0.1]), q=("adcb", [0.6, 0.5, 0.4, 0.3]))
+    scores = score_examples("covers", [example("p", "ac"), example("q", "b")], answers).scores
+    assert scores["top1"] == 0.5
+    assert scores["mAP"] == pytest.approx((5 / 6 + 1 / 4) / 2)
+    assert scores["mAP@5"] == pytest.approx((5 / 6 + 1 / 4) / 2)
+
+
+def test_thresholds_are_pooled_over_all_queries_distractors() -> None:
+    # Best distractors: p 0.8 (b), q 0.6 (a). Rates 0 … 0.4 keep scores ≥ 0.8, 0.5 … 0.9 those ≥ 0.6, 1 keeps all.
+    answers = ranked("abcd", p=("abcd", [0.9, 0.8, 0.7, 0.1]), q=("adcb", [0.6, 0.5, 0.4, 0.3]))
+    scores = score_examples("covers", [example("p", "ac"), example("q", "b")], answers).scores
+    high = (1 / 2 + 0) / 2  # p keeps a, b: AP = (1)/2; q keeps nothing
+    middle = ((1 + 2 / 3) / 2 + 0) / 2  # p keeps a, b, c; q keeps a only
+    full = (5 / 6 + 1 / 4) / 2
+    assert scores["t-mAP@5"] == pytest.approx((5 * high + 5 * middle + full) / 11)
+
+
+def slow_t_map(queries: list[tuple[list[tuple[str, float]], set[str]]], k: int = 5) -> float:
+    """FORB's t-mAP@k, said again as plainly as possible."""
+    best = sorted(max((s for i, s in ranking if i not in truth), default=-1.0) for ranking, truth in queries)
+    levels = []
+    for rate in np.linspace(0, 1, 11):
+        threshold = best[math.ceil((1 - rate) * len(best)) - 1] if rate < 1 else -1.0
+        aps = []
+        for ranking, truth in queries:
+            kept = [i for i, s in ranking if s >= threshold][:k]
+            total = sum(
+                sum(other in truth for other in kept[: n + 1]) / (n + 1) for n, i in enumerate(kept) if i in truth
+            )
+            aps.append(total / max(len(truth), total, 1))
+        levels.append(sum(aps) / len(aps))
+    return sum(levels) / len(levels)
+
+
+def test_examples_against_a_slow_reference_and_ir_measures() -> None:
+    rng = np.random.default_rng(5)
+    ids = "abcdefghijklmnop"
+    queries, kept, plain = [], {}, []
+    run, qrels = [], []
+    for n in range(30):
+        order = "".join(rng.permutation(list(ids)))
+        scores = np.sort(rng.random(len(ids)))[::-1].tolist()
+        relevant = "".join(rng.choice(list(ids), size=rng.integers(1, 7), replace=False))
+        name = f"q{n:02d}"
+        queries.append(example(name, relevant))
+        kept[name] = (order, scores)
+        plain.append((list(zip(order, scores, strict=True)), set(relevant)))
+        run += [ir_measures.ScoredDoc(name, i, s) for i, s in zip(order, scores, strict=True)]
+        qrels += [ir_measures.Qrel(name, i, 1) for i in relevant]
+    scores_made = score_examples("covers", queries, ranked(ids, **kept)).scores
+    outside = ir_measures.calc_aggregate([ir_measures.AP, ir_measures.P @ 1], qrels, run)
+    assert scores_made["mAP"] == pytest.approx(outside[ir_measures.AP], abs=1e-9)
+    assert scores_made["top1"] == pytest.approx(outside[ir_measures.P @ 1], abs=1e-9)
+    assert scores_made["t-mAP@5"] == pytest.approx(slow_t_map(plain), abs=1e-9)
+    unlimited = [
+        sum(sum(o in t for o, _ in r[: n + 1]) / (n + 1) for n, (i, _) in enumerate(r[:5]) if i in t) / len(t)
+        for r, t in plain
+    ]
+    assert scores_made["mAP@5"] == pytest.approx(sum(unlimited) / len(unlimited), abs=1e-9)
+
+
+def test_a_perfect_ranking_scores_one() -> None:
+    answers = ranked("abc", p=("abc", [0.9, 0.8, 0.1]), q=("cab", [0.9, 0.2, 0.1]))
+    scores = score_examples("covers", [example("p", "ab"), example("q", "c")], answers).scores
+    assert scores == {"top1": 1.0, "mAP": 1.0, "mAP@5": 1.0, "t-mAP@5": 1.0}
+
+
+def test_queries_without_truth_leave_the_mean_and_are_told() -> None:
+    answers = ranked("ab", p=("ab", [0.9, 0.8]), q=("ab", [0.2, 0.1]))
+    scored = score_examples("covers", [example("p", "a"), example("q", "")], answers)
+    assert scored.scores["top1"] == 1.0
+    assert scored.scores["mAP"] == 1.0
+    assert "1 queries have no relevant image" in scored.warnings[0]
+
+
+def test_an_image_that_was_never_ranked_counts_as_missed() -> None:
+    answers = ranked("abc", p=("ab", [0.9, 0.8]))
+    assert score_examples("covers", [example("p", "ac")], answers).scores["mAP"] == 0.5
+
+
+# captions
+
+
+def known(ranks: dict[str, int], **more: Any) -> Answers:
+    """Answers that only tell the target's rank."""
+    kept = {name: {"rank": rank, "score": 0.5, "ranking": [0], "scores": [0.5], **more} for name, rank in ranks.items()}
+    return Answers(image_ids=tuple(f"{n:03d}" for n in range(100)), kept=kept)
+
+
+def test_captions_hand_worked() -> None:
+    answers = known({"a": 1, "b": 4, "c": 7, "d": 60})
+    targets = dict.fromkeys("abcd", ("000", "text"))
+    scores = score_captions("captions", targets, answers).scores
+    assert scores == {"text": {"R@1": 0.25, "R@5": 0.5, "R@10": 0.75, "MedR": 5.5}}
+
+
+def test_captions_against_a_slow_reference_and_ir_measures() -> None:
+    rng = np.random.default_rng(0)
+    ranks = {f"q{n}": int(rng.integers(1, 30)) for n in range(80)}
+    scores = score_captions("captions", dict.fromkeys(ranks, ("000", "text")), known(ranks)).scores["text"]
+    run = [ir_measures.ScoredDoc(name, f"d{n}", 30.0 - n) for name in ranks for n in range(1, 31)]
+    qrels = [ir_measures.Qrel(name, f"d{rank}", 1) for name, rank in ranks.items()]
+    outside = ir_measures.calc_aggregate([ir_measures.R @ k for k in (1, 5, 10)], qrels, run)
+    for k in (1, 5, 10):
+        assert scores[f"R@{k}"] == pytest.approx(outside[ir_measures.R @ k], abs=1e-9)
+        assert scores[f"R@{k}"] == sum(rank <= k for rank in ranks.values()) / len(ranks)
+    assert scores["MedR"] == statistics.median(ranks.values())
+
+
+# underwater
+
+
+def test_known_items_are_macro_over_labels() -> None:
+    targets = {"a": ("000", "fish"), "b": ("001", "fish"), "c": ("002", "shark")}
+    answers = known({"a": 1, "b": 21, "c": 5}, pointed=True, inside=False)
+    answers.kept["c"]["inside"] = True  # type: ignore[index]
+    scores = score_known_items("underwater", targets, answers).scores
+    assert scores == {"R@1": 0.25, "R@10": 0.75, "MNR": 8.0, "pointing": 0.5}
+
+
+def test_a_method_that_never_points_is_told() -> None:
+    answers = known({"a": 1}, pointed=False, inside=False)
+    scored = score_known_items("underwater", {"a": ("000", "fish")}, answers)
+    assert "gave no region" in scored.warnings[0]
+
+
+# classes
+
+
+def test_classes_hand_worked() -> None:
+    # Scores: cat text (0.9, 0.2, 0.5), dog text (0.1, 0.8, 0.6) on images x, y, z; z is a cat.
+    answers = ranked("xyz", cat=("xzy", [0.9, 0.5, 0.2]), dog=("yzx", [0.8, 0.6, 0.1]))
+    scores = score_classes("classes", {"x": "cat", "y": "dog", "z": "cat"}, answers).scores
+    assert scores == {"top1": pytest.approx(2 / 3), "top5": 1.0, "mAP": 1.0}
+
+
+def test_classes_against_argmax() -> None:
+    rng = np.random.default_rng(2)
+    names = [f"class{n}" for n in range(8)]
+    matrix = rng.random((8, 40))
+    ids = [f"{n:02d}" for n in range(40)]
+    own = rng.integers(0, 8, 40)
+    kept = {}
+    for row, name in enumerate(names):
+        order = np.argsort(-matrix[row])
+        kept[name] = {"ranking": order.tolist(), "scores": matrix[row, order].tolist()}
+    class_of = {image_id: names[label] for image_id, label in zip(ids, own, strict=True)}
+    scores = score_classes("classes", class_of, Answers(tuple(ids), kept)).scores
+    assert scores["top1"] == pytest.approx(np.mean(matrix.argmax(axis=0) == own))
+    top5 = np.argsort(-matrix, axis=0)[:5]
+    assert scores["top5"] == pytest.approx(np.mean([own[n] in top5[:, n] for n in range(40)]))
+
+
+# masks and road
+
+
+def clip(name: str) -> Clip:
+    """A sequence whose frames do not matter."""
+    return Clip(name=name, query=f"{name}/0", masks={})
+
+
+def test_masks_hand_worked() -> None:
+    # Two frames to find at ranks 1 and 3 of 3: trapezoidal AP = (1 + (1/2 + 2/3)/2) / 2.
+    kept = {
+        "s": {"ranking": [1, 0, 2], "scores": [0.9, 0.8, 0.7], "ious": {"1": [0.72, 0.4], "2": [0.1, 0.9]}, "junk": []}
+    }
+    scores = score_masks("masks", [clip("s")], Answers(("x", "y", "z"), kept)).scores
+    assert scores["mAP"] == pytest.approx((1 + (1 / 2 + 2 / 3) / 2) / 2)
+    assert scores["mIoU"] == {"D": pytest.approx(0.41), "S": pytest.approx(0.65)}
+    # Boxes: y passes 50 … 70, five thresholds; official then leaves z out, the paper keeps it as missed.
+    assert scores["mAP@50:5:95"]["official"] == pytest.approx(0.5)
+    assert scores["mAP@50:5:95"]["paper-D"] == pytest.approx(0.25)
+    # Masks: z at rank 3 passes 50 … 85: AP = (0/2 + 1/3)/2 / 2.
+    assert scores["mAP@50:5:95"]["paper-S"] == pytest.approx(0.8 * (1 / 3) / 2 / 2)
+
+
+def test_masks_perfect_is_one() -> None:
+    kept = {"s": {"ranking": [1, 2, 0], "scores": [3, 2, 1], "ious": {"1": [1.0, 1.0], "2": [1.0, 1.0]}, "junk": [0]}}
+    scores = score_masks("masks", [clip("s")], Answers(("x", "y", "z"), kept)).scores
+    assert scores["mAP"] == 1.0
+    assert scores["mAP@50:5:95"] == {"official": 1.0, "paper-D": 1.0, "paper-S": 1.0}
+
+
+def test_road_hand_worked() -> None:
+    kept = {"odd": {"ranking": [2, 0, 1], "scores": [3, 2, 1], "inside": {"a": True, "b": None}}}
+    scored = score_road("road", ["a", "b"], Answers(("a", "b", "c"), kept))
+    assert scored.scores == {"mAP": pytest.approx((1 / 2 + 2 / 3) / 2), "pointing": 0.5}
+
+
+# regions of hits
+
+
+def test_a_box_is_compared_as_a_box_and_as_its_filled_pixels() -> None:
+    truth = np.zeros((10, 10), dtype=bool)
+    truth[2:6, 2:6] = True
+    hit = Hit("a", 1.0, None, Box(0.2, 0.2, 0.6, 0.4))
+    assert list(region_ious(hit, truth)) == pytest.approx([0.5, 0.5])
+
+
+def test_a_hit_without_region_or_a_truth_without_pixels_scores_zero() -> None:
+    truth = np.ones((4, 4), dtype=bool)
+    assert region_ious(Hit("a", 1.0), truth) == (0.0, 0.0)
+    assert region_ious(Hit("a", 1.0, None, Box(0, 0, 1, 1)), ~truth) == (0.0, 0.0)
+
+
+def test_a_hit_points_at_the_middle_of_its_box() -> None:
+    assert hit_point(Hit("a", 1.0)) is None
+    point = hit_point(Hit("a", 1.0, None, Box(0.2, 0.0, 0.4, 0.5)))
+    assert point is not None
+    assert list(point) == pytest.approx([0.3, 0.25])
+
+
+def test_bounds_cover_whole_pixels() -> None:
+    mask = np.zeros((4, 8), dtype=bool)
+    assert bounds(mask) is None
+    mask[1, 2] = mask[2, 5] = True
+    assert bounds(mask) == Box(2 / 8, 1 / 4, 6 / 8, 3 / 4)
+
+
+def test_a_box_becomes_a_polygon_of_whole_pixels() -> None:
+    hit = Hit("a", 1.0, None, Box(0.0, 0.5, 0.5, 1.0), None, (10, 20))
+    assert hit_polygon(hit) == [[0.0, 10.0], [4.0, 10.0], [4.0, 19.0], [0.0, 19.0]]
+    assert hit_polygon(Hit("a", 1.0)) == []
+
+
+def test_a_mask_the_engine_cannot_take_becomes_the_box_around_it() -> None:
+    mask = np.zeros((4, 4), dtype=bool)
+    mask[1:3, 0:2] = True
+    made = part(image=Path("x.png"), mask=mask)
+    assert made.box == Box(0.0, 0.25, 0.5, 0.75) or getattr(made, "mask", None) is not None
+
+
+# boxes of the sub-region study
+
+
+def test_boxes_with_swapped_corners_outside_or_flat_are_put_into_the_frame() -> None:
+    assert clipped((60, 40, 20, 10), size_wh=(100, 50)) == Box(0.2, 0.2, 0.6, 0.8)
+    assert clipped((90, -10, 120, 20), size_wh=(100, 50)) == Box(0.9, 0.0, 1.0, 0.4)
+    assert clipped((10, 10, 10, 10), size_wh=(100, 50)).area > 0
+
+
+def test_perturbation_keeps_the_box_in_the_frame_and_zero_spread_keeps_the_box() -> None:
+    box = Box(0.4, 0.4, 0.6, 0.7)
+    assert perturbed(box, spread=(0.0, 0.0), rng=np.random.default_rng(0)) == box
+    for seed in range(50):
+        moved = perturbed(box, spread=(0.5, 0.5), rng=np.random.default_rng(seed))
+        assert 0 <= moved.x1 < moved.x2 <= 1
+        assert 0 <= moved.y1 < moved.y2 <= 1
+        assert moved.x2 - moved.x1 >= 0.1 * 0.2 - 1e-9
+
+
+def test_levels_of_perturbation_share_their_draws() -> None:
+    box = Box(0.45, 0.45, 0.55, 0.55)
+    near, far = (perturbed(box, spread=(s, 0.0), rng=np.random.default_rng(3)) for s in (0.05, 0.1))
+    assert (far.x1 - box.x1) == pytest.approx(2 * (near.x1 - box.x1))
+
+
+def test_cell_statistics_of_a_corner_box() -> None:
+    corner = Box(0.0, 0.0, 0.5, 0.5)
+    found = box_statistics({"skippable": [corner], "non-skippable": []})
+    assert found["static-5 skippable"] == {"mean IoU": 1.0, "std IoU": 0.0}
+    assert found["whole skippable"]["mean IoU"] == 0.25
+    assert found["static-9 skippable"]["mean IoU"] == pytest.approx(4 / 9)
+    assert "whole non-skippable" not in found
+    assert best_iou(corner, [corner]) == 1.0
+
+
+# folders
+
+
+def make_covers(root: Path) -> Path:
+    """Two references, one query."""
+    picture(root / "queries/q.png")
+    picture(root / "database/a.png")
+    picture(root / "database/b.png", "blue")
+    lines(root / "qrels.jsonl", {"query": "queries/q.png", "relevant": ["database/a.png"]})
+    return root
+
+
+def test_covers_are_read_by_shape(tmp_path: Path) -> None:
+    found = local.load_examples(make_covers(tmp_path))
+    assert found.image_ids == ("a.png", "b.png")
+    assert found.queries[0].relevant == ("a.png",)
+
+
+def test_hidden_files_are_not_images_of_a_set(tmp_path: Path) -> None:
+    make_covers(tmp_path)
+    picture(tmp_path / "database/.cache/c.png")
+    assert local.load_examples(tmp_path).image_ids == ("a.png", "b.png")
+
+
+def test_objects_leave_one_out_and_skip_singles(tmp_path: Path) -> None:
+    for name in ("cup/0.png", "cup/1.png", "hat/0.png"):
+        picture(tmp_path / name)
+    queries = local.load_objects(tmp_path).queries
+    assert [(query.name, query.relevant, query.own) for query in queries] == [
+        ("cup/0.png", ("cup/1.png",), "cup/0.png"),
+        ("cup/1.png", ("cup/0.png",), "cup/1.png"),
+    ]
+
+
+def test_boxes_with_swapped_corners_are_put_in_order(tmp_path: Path) -> None:
+    picture(tmp_path / "images/0.png")
+    lines(
+        tmp_path / "boxes.jsonl", {"image": "images/0.png", "boxes": [{"label": "fish", "box": [0.6, 0.1, 0.2, 0.4]}]}
+    )
+    assert local.load_boxed(tmp_path).boxes == {"0.png": {"fish": (Box(0.2, 0.1, 0.6, 0.4),)}}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "spoil", "why"),
+    [
+        ("covers", lambda root: (root / "qrels.jsonl").unlink(), "qrels.jsonl is missing"),
+        ("covers", lambda root: (root / "database/a.png").unlink(), "does not exist"),
+        ("covers", lambda root: lines(root / "qrels.jsonl", {"query": "queries/no.png", "relevant": []}), "no.png"),
+        ("covers", lambda root: lines(root / "qrels.jsonl", {"query": "queries/q.png"}), "'relevant' is missing"),
+        (
+            "covers",
+            lambda root: lines(root / "qrels.jsonl", {"query": "queries/q.png", "relevant": ["queries/q.png"]}),
+            "not under",
+        ),
+        (
+            "covers",
+            lambda root: lines(root / "qrels.jsonl", {"query": "queries/q.png", "relevant": ["database/a.png"] * 2}),
+            "twice",
+        ),
+        ("captions", lambda root: None, "looks like covers or facades"),
+        ("objects", lambda root: picture(root / "loose.png"), "is in no folder"),
+        ("masks", lambda root: None, "images is missing"),
+        ("road", lambda root: (picture(root / "images/odd_1.png"), (root / "masks").mkdir()), "has no mask"),
+        ("underwater", lambda root: None, "boxes.jsonl is missing"),
+    ],
+)
+def test_a_folder_of_another_shape_is_refused(tmp_path: Path, benchmark: str, spoil: Any, why: str) -> None:
+    make_covers(tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(DataError, match=why):
+        load_task(benchmark, tmp_path)
+
+
+def test_unknown_benchmarks_and_options_are_answered_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="captions, covers"):
+        load_task("cover", tmp_path)
+    with pytest.raises(SpecError, match="covers has no option --perturb; it has --distractors"):
+        load_task("covers", make_covers(tmp_path), Options(perturb=(0.1, 0.1)))
+    with pytest.raises(SpecError, match="where the class name goes"):
+        load_task("classes", tmp_path, Options(prompt=("a photo",)))
+
+
+def test_every_local_set_has_a_shape_and_a_task() -> None:
+    assert set(local.SHAPES) <= set(TASKS)
