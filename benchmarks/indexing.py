@@ -1,0 +1,86 @@
+"""How close indexing comes to what the cores can do.
+
+    python benchmarks/indexing.py [--encoder toy] [--seconds 20]
+
+For 1 MP and 12 MP JPEGs: the core-seconds that one image takes when it is decoded (read, hashed, decoded, resized,
+thumbnailed) and encoded on one thread; the rate this allows on all cores; the rate of `Collection.add` end to end,
+writing included; and their ratio, which should be at least 0.95. Peak memory is that of the whole process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from photos import make_photos
+
+import wherein
+from wherein.catalogue import FileRecord
+from wherein.embed import DEFAULT_KINDS, Embedder, Task
+from wherein.encoders import load
+
+SIZES = {"1 MP": (1152, 864), "12 MP": (4000, 3000)}
+
+
+def main() -> None:
+    """Print one line a size."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--encoder", default="toy")
+    parser.add_argument("--seconds", type=float, default=20.0, help="about how long each end-to-end run takes")
+    arguments = parser.parse_args()
+    cores = len(os.sched_getaffinity(0))
+    print(f"encoder {arguments.encoder}, {cores} cores")
+    for name, size_wh in SIZES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            photos = Path(folder) / "photos"
+            make_photos(photos, count=32, size_wh=size_wh)
+            alone = core_seconds(photos, arguments.encoder)
+            possible = cores / alone
+            count = max(64, int(arguments.seconds * possible))
+            multiply(photos, count)
+            measured = max(end_to_end(photos, Path(folder) / f"run-{n}", arguments.encoder) for n in range(2))
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            print(
+                f"{name}: {1000 * alone:.1f} core-ms an image, so {possible:.1f} images/s possible; "
+                f"indexed {count} at {measured:.1f} images/s; ratio {measured / possible:.3f}; peak {peak:.0f} MB"
+            )
+
+
+def core_seconds(photos: Path, spec: str) -> float:
+    """Processor seconds an image, with one worker and nothing written; the best of three rounds."""
+    encoder = load(spec, threads=1)
+    files = sorted(photos.glob("*.jpg"))
+    tasks = [Task(FileRecord("", file.name, 0, 0), file.name, file) for file in files]
+    rounds = []
+    for _ in range(4):
+        embedder = Embedder(encoder, kinds=DEFAULT_KINDS, known=lambda _: False, workers=1)
+        started = time.process_time()
+        for _ in embedder.run(tasks):
+            pass
+        rounds.append((time.process_time() - started) / len(files))
+    return float(np.min(rounds[1:]))
+
+
+def multiply(photos: Path, count: int) -> None:
+    """Copies that differ in their last byte, so that no two have the same content."""
+    originals = sorted(photos.glob("*.jpg"))
+    data = [file.read_bytes() for file in originals]
+    for number in range(len(originals), count):
+        (photos / f"{number:06d}.jpg").write_bytes(data[number % len(data)] + number.to_bytes(4, "big"))
+
+
+def end_to_end(photos: Path, place: Path, spec: str) -> float:
+    """Images a second of a whole `add`."""
+    with wherein.open(place, create=True, encoder=spec) as collection:
+        started = time.perf_counter()
+        report = collection.add(photos)
+        return report.added / (time.perf_counter() - started)
+
+
+if __name__ == "__main__":
+    main()
