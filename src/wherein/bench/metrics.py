@@ -186,10 +186,15 @@ def rejection_thresholds(best_scores: ArrayLike, *, lowest: float = -1.0) -> Flo
     return np.asarray(thresholds, dtype=np.float64)
 
 
-def known_item(ranks: ArrayLike, *, ks: Sequence[int] = (1, 10, 100, 1000)) -> dict[str, float]:
-    """Recall at each k and mean rank (`MNR`) of one target per query; ranks are 1-based."""
+def known_item(
+    ranks: ArrayLike, *, found: ArrayLike = True, ks: Sequence[int] = (1, 10, 100, 1000)
+) -> dict[str, float]:
+    """Recall at each k and mean rank (`MNR`) of one target per query; ranks are 1-based.
+
+    A target that was not `found` counts in no recall; its rank is what is known of it, a lower bound.
+    """
     places = np.asarray(ranks, dtype=np.float64)
-    recalls = {f"R@{k}": float(np.mean(places <= k)) for k in ks}
+    recalls = {f"R@{k}": float(np.mean((places <= k) & np.asarray(found))) for k in ks}
     return {**recalls, "MNR": float(np.mean(places))}
 
 

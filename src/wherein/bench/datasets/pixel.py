@@ -62,9 +62,7 @@ def read_polygons(path: Path) -> list[NDArray[np.float64]]:
     shapes = document.get("shapes") if isinstance(document, dict) else None
     if not isinstance(shapes, list) or not shapes:
         raise DataError(f"{path}: a labelme file with at least one shape is needed")
-    return [
-        _points(shape.get("points") if isinstance(shape, dict) else None, where=str(path)) for shape in shapes
-    ]
+    return [_points(shape.get("points") if isinstance(shape, dict) else None, where=str(path)) for shape in shapes]
 
 
 def _points(values: Any, *, where: str) -> NDArray[np.float64]:
@@ -88,12 +86,7 @@ def read_matches(path: Path) -> dict[Pair, NDArray[Any]]:
     matches = {}
     for key, value in document.items():
         words = str(key).split("_")
-        if (
-            len(words) != 4
-            or words[0] != "qimlist"
-            or words[2] != "imlist"
-            or not (words[1] + words[3]).isdigit()
-        ):
+        if len(words) != 4 or words[0] != "qimlist" or words[2] != "imlist" or not (words[1] + words[3]).isdigit():
             raise DataError(f'{path}: the key {key!r} is not "qimlist_<q>_imlist_<i>"')
         matches[int(words[1]), int(words[3])] = _match(value, where=f"{path}, {key}")
     return matches
@@ -103,9 +96,8 @@ def _match(value: Any, *, where: str) -> NDArray[Any]:
     if value is None or len(value) == 0:
         return np.empty((0, 2))
     array = np.asarray(value)
-    if array.dtype == bool and array.ndim == 2:
-        return array
-    if array.dtype.kind in "iu" and array.ndim == 2 and array.shape[1] != 2 and array.max() <= 255:
+    mask_like = array.dtype == bool or (array.dtype == np.uint8 and array.shape[-1] != 2)
+    if isinstance(value, np.ndarray) and value.ndim == 2 and mask_like:
         return array > 0
     if array.ndim == 3 and array.shape[1:] == (1, 2):  # OpenCV's contour shape
         array = array[:, 0]

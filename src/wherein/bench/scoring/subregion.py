@@ -49,7 +49,9 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
     groups = _groups(truth, places, texts)
     document: dict[str, dict[str, dict[str, float]]] = {}
     for (name, text), group in groups.items():
-        document.setdefault(name, {})[text] = metrics.known_item([place.rank for place in group], ks=DEPTHS)
+        document.setdefault(name, {})[text] = metrics.known_item(
+            [place.rank for place in group], found=[place.found for place in group], ks=DEPTHS
+        )
     return Evaluation(
         benchmark="subregion",
         protocol=protocol,
@@ -121,7 +123,7 @@ def _query_score(annotation: subregion.Annotation, text: str, place: _Place) -> 
         "found": place.found,
         "first": first,
     }
-    recalls = {f"R@{k}": float(place.rank <= k) for k in DEPTHS}
+    recalls = {f"R@{k}": float(place.found and place.rank <= k) for k in DEPTHS}
     return QueryScore(
         f"{annotation.set}/{annotation.author}/{annotation.id}/{text}",
         f"{annotation.set} {text}",
@@ -133,7 +135,7 @@ def _query_score(annotation: subregion.Annotation, text: str, place: _Place) -> 
 def _curves(groups: Mapping[tuple[str, str], list[_Place]]) -> tuple[Curve, ...]:
     curves = []
     for (name, text), group in groups.items():
-        ranks = np.array([place.rank for place in group])
+        ranks = np.array([place.rank if place.found else np.inf for place in group])
         recalls = [float(np.mean(ranks <= k)) for k in CURVE_DEPTHS]
         curves.append(Curve(f"{name}, {text}", "rank", "recall", list(map(float, CURVE_DEPTHS)), recalls))
     return tuple(curves)
