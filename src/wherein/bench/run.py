@@ -150,11 +150,12 @@ def _ask(
     if len(known) != len(questions):
         raise DataError(f"{plan.benchmark}: two queries of {plan.data} have the same name; rename one")
     position = {image_id: number for number, image_id in enumerate(image_ids)}
+    method = Method.parse(plan.method)
     for number, question in enumerate(questions):
         watch(Step("asking", number, len(questions)))
         if question.question_id in journal:
             continue
-        search = _Timed(collection, method=plan.method)
+        search = _Timed(collection, method=method)
         kept = task.ask(question, search, position)
         journal.answer(question.question_id, seconds=search.seconds, kept=kept)
     watch(Step("asking", len(questions), len(questions)))
@@ -165,11 +166,11 @@ class _Timed:
     """The engine with a stop watch."""
 
     collection: Collection
-    method: str
+    method: Method
     seconds: float = 0.0
 
     def __call__(
-        self, query: Query, *, k: int | None = None, method: str | None = None, tags: Sequence[str] = ()
+        self, query: Query, *, k: int | None = None, method: Method | None = None, tags: Sequence[str] = ()
     ) -> Sequence[Hit]:
         """Search; a filtered search serves the protocol, not the user, and is not timed."""
         started = time.perf_counter()

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from wherein import Hit, Query
+from wherein import Hit, Method, Query
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation
 from wherein.errors import SpecError
 
@@ -23,7 +23,7 @@ class Search(Protocol):
     """The engine as a task sees it: the run's method unless another is named, every image unless k is."""
 
     def __call__(
-        self, query: Query, *, k: int | None = None, method: str | None = None, tags: Sequence[str] = ()
+        self, query: Query, *, k: int | None = None, method: Method | None = None, tags: Sequence[str] = ()
     ) -> Sequence[Hit]:
         """Hits, best first; the time is counted, except that of a search with `tags`."""
         ...

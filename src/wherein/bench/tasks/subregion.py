@@ -115,7 +115,7 @@ class SubRegionTask(Task):
         return replace(scored, scores=scores, warnings=(*scored.warnings, *notes))
 
 
-WHOLE: Final = str(Method(search="whole"))
+WHOLE: Final = Method(search="whole")
 
 
 def target_only(whole: Sequence[Hit], hits: Sequence[Hit], *, target: str) -> list[Hit]:
