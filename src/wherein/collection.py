@@ -12,17 +12,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from wherein.embed import DEFAULT_KINDS, LAYER_KINDS, layers_of
+from wherein.embed import DEFAULT_KINDS, LAYER_KINDS, is_grid
 from wherein.encoders import Encoder, load
-from wherein.errors import CollectionCorrupt, CollectionNotFound, InputError
+from wherein.errors import CollectionNotFound, InputError
 from wherein.image import MAX_PIXELS, ImageLike
-from wherein.index import Ints, Mask
+from wherein.index import Mask
 from wherein.query import Method, Part, Query
 from wherein.records import Filter
-from wherein.region import Box
-from wherein.search import Hit, PatchScorer, Ranking, Scorer, WholeScorer, rank
-from wherein.store import FOLDER, Layer, Store
-from wherein.sync import MEMORY_ROOT, AddReport, Progress, Settings, Sync, default_workers, image_id_of
+from wherein.region import Grid
+from wherein.search import Hit, Ranked, Ranking, notes, rank
+from wherein.store import FOLDER, Store
+from wherein.sync import AddReport, Progress, Settings, Sync, default_workers, image_id_of
+from wherein.views import View, Views
 
 DEFAULT_ENCODER = "mini"
 
@@ -66,15 +67,6 @@ class CheckReport:
     images_to_read_again: int
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """A layer as it was loaded: which images it can rank, in the order of their ids."""
-
-    version: int
-    images: Ints
-    scorer: Scorer
-
-
 def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | None = None) -> Collection:
     """Open the collection in `path`: a `.wherein` folder, or the folder of images that holds one.
 
@@ -106,7 +98,7 @@ class Collection:
     def __init__(self, store: Store, *, encoder: str | None = None) -> None:
         self._store = store
         self._wanted = encoder
-        self._views = dict[tuple[str, str], _View]()
+        self._views = Views(store)
         self._hits = dict[int, Hit]()
         self._encoders = dict[str, Encoder]()
 
@@ -150,9 +142,7 @@ class Collection:
         What is indexed already is skipped. A new `encoder` fills new layers beside the old ones, which serve
         until the new are complete. A file that cannot be used is reported, never raised.
         """
-        unknown = set(layers) - set(LAYER_KINDS)
-        if unknown or "global" not in layers:
-            raise InputError(f"layers {', '.join(layers)}: choose from {', '.join(LAYER_KINDS)}; global is needed.")
+        _check_layers(layers)
         pairs = [source for source in sources if isinstance(source, tuple)]
         folders = [Path(s).expanduser().absolute() for s in sources if not isinstance(s, tuple)]
         spec = encoder or self._wanted or self.encoder
@@ -202,18 +192,17 @@ class Collection:
         if k < 1:
             raise InputError(f"k = {k}: ask for at least one hit.")
         asked = Query.of(query)
-        how = method if isinstance(method, Method) else Method.parse(method)
+        how = (method if isinstance(method, Method) else Method.parse(method)).for_query(asked)
         self._store.refresh()
         encoder = self._encoder(how.encoder or self.encoder)
-        view = self._view(encoder, how.search)
+        view = self._views.of(encoder, how)
         allowed = self._allowed(view, Filter(folder, _stamp(after), _stamp(before), tuple(tags)))
         searched = len(view.images) if allowed is None else int(allowed.sum())
-        hits = list[Hit]()
-        kind = "cosine"
+        hits, kind = list[Hit](), "cosine"
         if searched:
-            images, scores, boxes, kind = rank(asked, view.scorer, encoder=encoder, method=how, k=k, allowed=allowed)
-            hits = self._describe(view.images[images].tolist(), scores.tolist(), boxes)
-        return Ranking(tuple(hits), str(asked), encoder.spec, str(how), kind, searched)
+            ranked = rank(asked, view.scorer, encoder=encoder, method=how, k=k, allowed=allowed)
+            hits, kind = self._describe(view.images[ranked.images].tolist(), ranked), ranked.score_kind
+        return Ranking(tuple(hits), str(asked), encoder.spec, str(how), kind, searched, notes(asked, how))
 
     def image_ids(self, *, folder: str | None = None, tags: Sequence[str] = ()) -> list[str]:
         """The ids of all living images, or of those that pass the filters, sorted."""
@@ -301,75 +290,23 @@ class Collection:
             self._encoders[spec] = load(spec, threads=default_workers())
         return self._encoders[spec]
 
-    def _view(self, encoder: Encoder, search: str) -> _View:
-        key, version = (encoder.spec, search), self._store.catalogue.version()
-        if key in self._views and self._views[key].version == version:
-            return self._views[key]
-        self._hits.clear()
-        try:
-            self._views[key] = self._load(encoder, search, version)
-        except CollectionCorrupt:
-            if self._store.catalogue.version() == version:
-                raise
-            return self._view(encoder, search)  # another process compacted it meanwhile
-        return self._views[key]
-
-    def _load(self, encoder: Encoder, search: str, version: int) -> _View:
-        layer = self._layer(encoder, "patches" if search == "patches" else "global")
-        found = self._store.catalogue.live_rows(layer.name).fetchall()
-        places = np.array([row[:3] for row in found], np.int64).reshape(-1, 3)
-        first = np.r_[True, places[1:, 0] != places[:-1, 0]] if len(found) else np.zeros(0, bool)
-        images, owners = places[first, 0], np.cumsum(first) - 1
-        boxes = [None if row[3] is None else Box.parse(row[3]) for row in found]
-        scorer: Scorer
-        if search == "patches":
-            scorer = self._patch_scorer(layer, places, owners, boxes)
-        else:
-            rows = np.empty((len(found), *layer.shape), np.float32)
-            for shard in np.unique(places[:, 1]).tolist():
-                inside = np.flatnonzero(places[:, 1] == shard)
-                rows[inside] = self._store.array(layer.name, shard)[places[inside, 2]]
-            scorer = WholeScorer(rows, owners, boxes)
-        return _View(version, images, scorer)
-
-    def _patch_scorer(self, layer: Layer, places: Ints, owners: Ints, boxes: Sequence[Box | None]) -> PatchScorer:
-        order = np.lexsort((places[:, 2], places[:, 1]))
-        grids = []
-        for shard in np.unique(places[:, 1]).tolist():
-            inside = order[places[order, 1] == shard]
-            grids.append((self._store.array(layer.name, shard), places[inside, 2]))
-        return PatchScorer(grids, owners[order], [boxes[row] for row in order])
-
-    def _layer(self, encoder: Encoder, kind: str) -> Layer:
-        for layer in layers_of(encoder, [kind]):
-            if layer.name in self._store.manifest.layers:
-                return layer
-        made = [known for known in self._store.manifest.layers.values() if known.spec == encoder.spec]
-        if made and all(known.digest != encoder.digest for known in made):
-            raise CollectionCorrupt(
-                f"{self.folder}: was made by {encoder.spec} with other weights ({made[0].digest[:8]}, now "
-                f"{encoder.digest[:8]}). Run `wherein index` to add the new layer."
-            )
-        raise InputError(
-            f"{self.folder}: has no {kind} layer of {encoder.spec}. Add it with "
-            f"`wherein index --encoder {encoder.spec} --layers {kind}`."
-        )
-
-    def _allowed(self, view: _View, filter_: Filter) -> Mask | None:
+    def _allowed(self, view: View, filter_: Filter) -> Mask | None:
         if filter_.empty:
             return None
         keys = [key for key, _ in self._store.catalogue.live_images(filter_)]
         return np.isin(view.images, np.array(keys, np.int64))
 
-    def _describe(self, keys: list[int], scores: list[float], boxes: list[Box | None]) -> list[Hit]:
+    def _describe(self, keys: list[int], ranked: Ranked) -> list[Hit]:
         for key in keys:
             if key not in self._hits:
-                image, file = self._store.catalogue.describe(key)
-                path = None if file.root == MEMORY_ROOT else self._store.root_path(file.root) / file.path
+                image, _ = self._store.catalogue.describe(key)
+                path = self._store.file_path(key)
                 self._hits[key] = Hit(image.image_id, 0.0, None, None, path, image.size_wh, image.seconds)
         return [
             Hit(known.image_id, score, None, box, known.path, known.size_wh, known.seconds)
-            for known, score, box in zip((self._hits[key] for key in keys), scores, boxes, strict=True)
+            for known, score, box in zip(
+                (self._hits[key] for key in keys), ranked.scores.tolist(), ranked.regions, strict=True
+            )
         ]
 
     def _keys(self, image_ids: Iterable[str]) -> list[int]:
@@ -384,6 +321,15 @@ class Collection:
     def _forget(self) -> None:
         self._views.clear()
         self._hits.clear()
+
+
+def _check_layers(layers: Sequence[str]) -> None:
+    unknown = [layer for layer in layers if layer not in LAYER_KINDS and not is_grid(layer)]
+    if unknown or "global" not in layers:
+        known = f"{', '.join(LAYER_KINDS)} and grids such as static-9"
+        raise InputError(f"layers {', '.join(layers)}: choose from {known}; global is needed.")
+    for layer in filter(is_grid, layers):
+        Grid.parse(layer)
 
 
 def _stamp(day: date | str | None) -> float | None:

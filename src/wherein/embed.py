@@ -23,7 +23,7 @@ from wherein.encoders import Encoder, Floats
 from wherein.errors import ImageError, UnreadableImage
 from wherein.image import MAX_PIXELS, Detail, Image, ImageLike, Pixels, decode, read_bytes
 from wherein.records import FileRecord, ImageRecord
-from wherein.region import Box, tiles
+from wherein.region import Box, Grid, tiles
 from wherein.shards import Array
 from wherein.store import THUMBS, Layer, Piece
 from wherein.video import is_video, keyframe_id, keyframes
@@ -32,6 +32,7 @@ BATCH: Final = 16
 THUMB_SIDE: Final = 256
 THUMB_QUALITY: Final = 80
 LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS)
+"""Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops."""
 DEFAULT_KINDS: Final = ("global", "patches", THUMBS)
 
 
@@ -80,6 +81,7 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
         shapes["patches"] = (*encoder.grid_hw, width)
     if encoder.dense_shape is not None:
         shapes["dense"] = encoder.dense_shape
+    shapes |= {kind: (encoder.dim,) for kind in kinds if is_grid(kind)}
     return tuple(
         Layer(
             name=f"{kind}.{family}.{encoder.digest[:8]}",
@@ -87,16 +89,22 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
             spec=encoder.spec,
             digest=encoder.digest,
             shape=shapes[kind],
-            dtype="float16" if kind == "global" else "int8",
+            dtype="int8" if kind in ("patches", "dense") else "float16",
         )
         for kind in kinds
         if kind in shapes
     )
 
 
-def detail(encoder: Encoder) -> Detail:
-    """The shorter side to decode at for an encoder: its input, or more where tiles need it."""
-    side = max(encoder.input_hw)
+def is_grid(kind: str) -> bool:
+    """Whether a kind of layer is a grid whose cells are encoded as crops, such as `static-9@0.1`."""
+    return kind.startswith("static-")
+
+
+def detail(encoder: Encoder, grids: Sequence[Grid] = ()) -> Detail:
+    """The shorter side to decode at for an encoder: its input, or more where tiles or cells need it."""
+    finest = min((cell.x2 - cell.x1 for grid in grids for cell in grid.boxes()), default=1.0)
+    side = math.ceil(max(encoder.input_hw) / finest)
 
     def enough(size_wh: tuple[int, int]) -> int:
         boxes = tiles(size_wh, input_side=min(encoder.input_hw))
@@ -122,6 +130,8 @@ class Embedder:
         self._encoder = encoder
         self._layers = layers_of(encoder, kinds)
         self._thumbs = THUMBS in kinds
+        self._grids = {layer.name: Grid.parse(layer.kind) for layer in self._layers if is_grid(layer.kind)}
+        self._detail = detail(encoder, list(self._grids.values()))
         self._known = known
         self._max_pixels = max_pixels
         self._workers = workers
@@ -226,7 +236,7 @@ class Embedder:
             file = replace(task.file, hash=_hash(data))
             if self._known(file):
                 return Known(file, task)
-            image = decode(data, at_least=detail(self._encoder), max_pixels=self._max_pixels, name=str(task.source))
+            image = decode(data, at_least=self._detail, max_pixels=self._max_pixels, name=str(task.source))
         else:
             image = decode(task.source, max_pixels=self._max_pixels, name=task.image_id)
             file = replace(task.file, hash=_hash(repr(image.pixels.shape).encode() + image.pixels.tobytes()))
@@ -258,20 +268,29 @@ class Embedder:
         self, task: Task, file: FileRecord, image: Image, *, seconds: float | None = None, last: bool = True
     ) -> _Prepared:
         boxes: tuple[Box | None, ...] = (None, *tiles(image.full_wh, input_side=min(self._encoder.input_hw)))
-        inputs = [self._encoder.prepare(image if box is None else image.crop(box)) for box in boxes]
+        cells = {name: grid.boxes() for name, grid in self._grids.items()}
+        rows = (*boxes, *(cell for own in cells.values() for cell in own))
+        inputs = [self._encoder.prepare(image if box is None else image.crop(box)) for box in rows]
         taken = image.taken.timestamp() if image.taken is not None else file.mtime_ns / 1e9
         record = ImageRecord(task.image_id, image.full_wh, taken, seconds)
         thumb = thumbnail(image) if self._thumbs else None
-        return _Prepared(Piece(file, record, boxes, {}, thumb, last), inputs)
+        return _Prepared(Piece(file, record, boxes, {}, thumb, last, cells), inputs)
 
     def _encode(self, batch: list[_Prepared]) -> None:
         encoded = self._encoder.images(np.stack([pixels for item in batch for pixels in item.inputs]))
         vectors = {"global": encoded.global_, "patches": encoded.patches, "dense": encoded.dense}
-        arrays = {layer.name: stored(vectors[layer.kind], layer, self._encoder) for layer in self._layers}
+        arrays = {
+            layer.name: stored(vectors.get(layer.kind, encoded.global_), layer, self._encoder) for layer in self._layers
+        }
         start = 0
         for item in batch:
-            end = start + len(item.inputs)
-            own = {name: rows[start:end] for name, rows in arrays.items()}
+            own, end = dict[str, Array](), start + len(item.piece.boxes)
+            for name, rows in arrays.items():
+                if name not in self._grids:
+                    own[name] = rows[start:end]
+            for name, cells in item.piece.cells.items():
+                own[name] = arrays[name][end : end + len(cells)]
+                end += len(cells)
             self._outcomes.put(replace(item.piece, arrays=own))
             start = end
 

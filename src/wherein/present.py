@@ -27,6 +27,7 @@ def document(ranking: Ranking) -> dict[str, Any]:
         "method": ranking.method,
         "score_kind": ranking.score_kind,
         "searched": ranking.searched,
+        "notes": list(ranking.notes),
         "hits": [_entry(hit) for hit in ranking],
     }
 

@@ -16,12 +16,19 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from wherein.encoders import families
-from wherein.errors import QueryError, SpecError
+from wherein.errors import QueryError, RegionError, SpecError
 from wherein.image import ImageLike, decode
-from wherein.region import Box
+from wherein.region import Box, Grid, place, split_place
 
-SEARCHES: Final = ("whole", "patches")
-SUPPORTS: Final = ("mean", "max")
+SEARCHES: Final = ("whole", "append-short", "append-long", "patches", "theoretical")
+GRIDS: Final = "static-5, static-9, static-9@OVERLAP"
+OPTIONS: Final = {
+    "cells": ("any", "best", "soft"),
+    "fill": ("patch", "crop"),
+    "support": ("mean", "max"),
+}
+WHERE_SEARCH: Final = "static-9@0.1"
+"""What a query with a place is searched with when no method is named."""
 _WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>\d+(?:\.\d+)?)$", re.DOTALL)
 _BOX: Final = re.compile(r"^(?P<file>.+)#(?P<box>[-+0-9.,eE ]+)$", re.DOTALL)
 
@@ -35,6 +42,10 @@ class Part:
     box: Box | None = None
     weight: float = 1.0
     negative: bool = False
+    where: Box | None = None
+    """Where in the searched images it should be."""
+    said_where: str | None = None
+    """The words of the text that were read as a place, so that they can be shown."""
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.image is None):
@@ -54,7 +65,8 @@ class Part:
             words = os.fspath(self.image) if named else "image"  # type: ignore[arg-type]
             words += "" if self.box is None else f"#{self.box}"
         weight = "" if self.weight == 1.0 else f"^{self.weight:g}"
-        return f"{'-' if self.negative else ''}{words}{weight}"
+        where = "" if self.where is None else f" @ {self.said_where or self.where}"
+        return f"{'-' if self.negative else ''}{words}{weight}{where}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +99,10 @@ class Query:
 
 
 def parse_text(text: str) -> Part:
-    """`red car^2` → a text part of weight 2."""
+    """`red car^2` → a text part of weight 2; `a fish in the upper left` → `a fish`, to be there."""
     words, weight = _weighted(text)
-    return Part(text=words, weight=weight)
+    what, said = split_place(words)
+    return Part(text=what, weight=weight, where=None if said is None else place(said), said_where=said)
 
 
 def parse_image(text: str) -> Part:
@@ -111,8 +124,9 @@ def parse_negative(text: str) -> Part:
 def read_query(path: Path) -> Query:
     """A query file: a whole support set. Ours, or one of SearchAD's default queries.
 
-    Ours: {"parts": [{"text": …}, {"image": FILE, "box": [x1, y1, x2, y2]}, …]}, each part with an optional weight
-    and "negative": true. Image files are looked for beside the query file, then beside its folder.
+    Ours: {"parts": [{"text": …}, {"image": FILE, "box": [x1, y1, x2, y2]}, …]}, each part with an optional weight,
+    "negative": true, and "where": a box or a word such as "top-left". Image files are looked for beside the query file,
+    then beside its folder.
     """
     try:
         document = json.loads(path.read_text("utf-8"))
@@ -128,14 +142,16 @@ def read_query(path: Path) -> Query:
 
 
 def _part(values: Any, path: Path, number: int) -> Part:
-    known = {"text", "image", "box", "weight", "negative"}
+    known = {"text", "image", "box", "where", "weight", "negative"}
     if not isinstance(values, dict) or not values.keys() <= known:
         raise QueryError(f"{path}: part {number} may hold {', '.join(sorted(known))} and nothing else.")
     try:
         box = Box(*map(float, values["box"])) if values.get("box") is not None else None
         image = _beside(path, str(values["image"])) if "image" in values else None
+        said = values.get("where")
+        where = None if said is None else place(said) if isinstance(said, str) else Box(*map(float, said))
         weight, negative = float(values.get("weight", 1.0)), bool(values.get("negative", False))
-        return Part(text=values.get("text"), image=image, box=box, weight=weight, negative=negative)
+        return Part(values.get("text"), image, box, weight, negative, where)
     except (QueryError, TypeError, ValueError) as error:
         raise QueryError(f"{path}: part {number}: {error}") from error
 
@@ -182,11 +198,27 @@ class Method:
 
     written: str = ""
     encoder: str | None = None
-    search: str = "whole"
+    search: str | None = None
+    """A word of SEARCHES or a grid; None: `whole`, or WHERE_SEARCH where the query names a place."""
+    cells: str = "any"
+    fill: str = "patch"
     support: str = "mean"
 
     def __str__(self) -> str:
-        return self.written or self.search
+        return self.written or self.search or "whole"
+
+    @property
+    def grid(self) -> Grid | None:
+        """The static grid that is searched, if it is one."""
+        return Grid.parse(self.search) if self.search is not None and self.search.startswith("static-") else None
+
+    @property
+    def layer(self) -> str:
+        """The kind of layer that a collection needs for this method."""
+        grid = self.grid
+        if grid is not None:
+            return str(grid) if self.fill == "crop" else "patches"
+        return "patches" if self.search == "patches" else "global"
 
     @classmethod
     def parse(cls, spec: str) -> Self:
@@ -196,16 +228,38 @@ class Method:
             name, *options = word.split("~")
             if name in SEARCHES:
                 method = replace(method, search=name)
+            elif name.startswith("static-"):
+                method = replace(method, search=str(_grid(name, spec)))
             elif name.partition(":")[0] in families():
                 method = replace(method, encoder=name)
             else:
                 encoders = ", ".join(sorted(families()))
                 raise SpecError(
                     f"method {spec!r}: nothing is called {name!r}. Encoders: {encoders}. "
-                    f"Searches: {', '.join(SEARCHES)}."
+                    f"Searches: {', '.join(SEARCHES)}, {GRIDS}."
                 )
             for option in options:
-                if option not in SUPPORTS:
-                    raise SpecError(f"method {spec!r}: no option ~{option}; known: ~{', ~'.join(SUPPORTS)}.")
-                method = replace(method, support=option)
+                method = replace(method, **{_option(option, spec): option})
         return method
+
+    def for_query(self, query: Query) -> Self:
+        """With the search word filled in: a place in the query, and no method named, means a grid."""
+        if self.search is not None:
+            return self
+        placed = not self.written and any(part.where is not None for part in query.parts)
+        return replace(self, search=WHERE_SEARCH if placed else "whole")
+
+
+def _grid(word: str, spec: str) -> Grid:
+    try:
+        return Grid.parse(word)
+    except RegionError as error:
+        raise SpecError(f"method {spec!r}: {error}") from error
+
+
+def _option(option: str, spec: str) -> str:
+    for name, values in OPTIONS.items():
+        if option in values:
+            return name
+    known = ", ".join(f"~{value}" for values in OPTIONS.values() for value in values)
+    raise SpecError(f"method {spec!r}: no option ~{option}; known: {known}.")

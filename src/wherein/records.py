@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+MEMORY_ROOT: Final = ":memory:"
+"""The root of images that were added from memory and have no file."""
 
 
 @dataclass(frozen=True, slots=True)

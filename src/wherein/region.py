@@ -158,3 +158,51 @@ def tiles(size_wh: tuple[int, int], *, input_side: int) -> tuple[Box, ...]:
         for row in range(rows)
         for column in range(columns)
     )
+
+
+PLACES: Final = {
+    "top-left": Box(0.0, 0.0, 0.5, 0.5),
+    "top": Box(0.0, 0.0, 1.0, 0.5),
+    "top-right": Box(0.5, 0.0, 1.0, 0.5),
+    "left": Box(0.0, 0.0, 0.5, 1.0),
+    "centre": Box(0.25, 0.25, 0.75, 0.75),
+    "right": Box(0.5, 0.0, 1.0, 1.0),
+    "bottom-left": Box(0.0, 0.5, 0.5, 1.0),
+    "bottom": Box(0.0, 0.5, 1.0, 1.0),
+    "bottom-right": Box(0.5, 0.5, 1.0, 1.0),
+}
+_SAME_PLACES: Final = {"upper": "top", "lower": "bottom", "center": "centre", "middle": "centre"}
+_VERTICAL: Final = r"(?P<vertical>upper|top|lower|bottom)"
+_SIDE: Final = r"(?P<side>left|right)"
+_SUFFIX: Final = re.compile(
+    rf"^(?P<what>.*\S)\s+(?:in|on|at|to)\s+the\s+(?:{_VERTICAL}[\s-]+{_SIDE}|(?P<alone>top|bottom|left|right|"
+    r"centre|center|middle))(?:\s+(?:part|corner|side|half))?(?:\s+of\s+the\s+(?:image|picture|photo|frame))?\s*[.]?$",
+    re.IGNORECASE,
+)
+
+
+def place(text: str) -> Box:
+    """A place: a word such as `top-left` or `centre`, or a box `x1,y1,x2,y2`."""
+    word = "-".join(_SAME_PLACES.get(part, part) for part in text.strip().lower().replace(" ", "-").split("-"))
+    if word in PLACES:
+        return PLACES[word]
+    if "," in text:
+        return Box.parse(text)
+    raise RegionError(f"{text!r} is no place: write x1,y1,x2,y2 in [0, 1], or one of {', '.join(PLACES)}.")
+
+
+def split_place(text: str) -> tuple[str, str | None]:
+    """`a fish in the upper left` → (`a fish`, `top-left`); (text, None) where no place is said."""
+    found = _SUFFIX.match(text)
+    if found is None:
+        return text, None
+    said = found["alone"] or f"{found['vertical']}-{found['side']}"
+    word = "-".join(_SAME_PLACES.get(part, part) for part in said.lower().split("-"))
+    return found["what"], word
+
+
+def place_suffix(box: Box, *, long: bool) -> str:
+    """How the sub-region study says a place in words: by the cell of static-5 that the box overlaps best."""
+    words = ("in the upper left", "in the upper right", "in the lower left", "in the lower right", "in the middle")
+    scores = [iou(cell, box) for cell in Grid(5).boxes()]
+    return words[scores.index(max(scores))] + (" part of the image" if long else "")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, overload
+from typing import overload
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from wherein.embed import detail
 from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import QueryError
 from wherein.image import decode
-from wherein.index import Exact, Ints, Mask, best
+from wherein.index import Ints, Mask, best
 from wherein.query import Method, Part, Query
-from wherein.region import Box
-from wherein.shards import Array
+from wherein.region import Box, place_suffix
+from wherein.scorers import Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,10 @@ class Ranking(Sequence[Hit]):
     encoder: str
     method: str
     score_kind: str
-    searched: int = field(default=0)
+    searched: int = 0
     """How many images passed the filters and were ranked."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about how the query was read."""
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -58,117 +60,79 @@ class Ranking(Sequence[Hit]):
         return iter(self.hits)
 
 
-class Scorer(Protocol):
-    """Scores every image of a layer, and says where the best score of an image lies."""
-
-    def scores(self, queries: Floats) -> Floats:
-        """(m, d) queries → (m, images)."""
-
-    def where(self, query: Floats, images: Ints) -> list[Box | None]:
-        """The region of each image that scored best for one query (d,)."""
-
-
-class WholeScorer:
-    """Method `whole`: the embedding of the image, or of its best tile."""
-
-    def __init__(self, rows: Floats, owners: Ints, boxes: Sequence[Box | None]) -> None:
-        self._index, self._boxes = Exact(rows, owners), boxes
-
-    def scores(self, queries: Floats) -> Floats:
-        """Cosines with each image's best row."""
-        return self._index.scores(queries)
-
-    def where(self, query: Floats, images: Ints) -> list[Box | None]:
-        """The tile that matched; None for the whole image."""
-        return [self._boxes[row] for row in self._index.best_rows(query, images)]
-
-
-class PatchScorer:
-    """Method `patches`: the best patch anywhere, so that small things are found.
-
-    Grids stay on disk as 127ths and are scanned a shard at a time.
-    """
-
-    def __init__(self, grids: Sequence[tuple[Array, Ints]], owners: Ints, boxes: Sequence[Box | None]) -> None:
-        """`grids`: (shard (n, gh, gw, c), its rows in use), which in order are the rows that `owners` names."""
-        self._grids, self._owners, self._boxes = grids, owners, boxes
-        self._count = int(owners.max(initial=-1)) + 1
-
-    def scores(self, queries: Floats) -> Floats:
-        """Cosines with each image's best patch; queries in the patches' own basis."""
-        scores = np.full((self._count, len(queries)), -np.inf, np.float32)
-        start = 0
-        for grid, rows in self._grids:
-            for piece in np.array_split(rows, max(1, len(rows) // 64)):
-                flat = _floats(grid[piece]).reshape(len(piece), -1, queries.shape[1])
-                found = (flat @ queries.T).max(axis=1)
-                np.maximum.at(scores, self._owners[start : start + len(piece)], found)
-                start += len(piece)
-        return scores.T
-
-    def where(self, query: Floats, images: Ints) -> list[Box | None]:
-        """The best patch of each image."""
-        return [self._best_patch(query, int(image)) for image in images]
-
-    def _best_patch(self, query: Floats, image: int) -> Box | None:
-        bounds = np.cumsum([0, *(len(rows) for _, rows in self._grids)])
-        best_score, best_box = -np.inf, None
-        for row in np.flatnonzero(self._owners == image).tolist():
-            shard = int(np.searchsorted(bounds, row, side="right")) - 1
-            grid, rows = self._grids[shard]
-            heat = _floats(grid[rows[row - bounds[shard]]]) @ query
-            if heat.max() > best_score:
-                best_score = float(heat.max())
-                y, x = np.unravel_index(int(heat.argmax()), heat.shape)
-                best_box = _cell(int(x), int(y), heat.shape, self._boxes[row])
-        return best_box
-
-
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Parts of one modality and sign: what they are compared with, and how much they count."""
+    """Parts of one modality, sign and place: what they are compared with, where, and how much they count."""
 
     vectors: Floats
+    where: Box | None
     weight: float
 
 
-def rank(
-    query: Query, scorer: Scorer, *, encoder: Encoder, method: Method, k: int, allowed: Mask | None
-) -> tuple[Ints, Floats, list[Box | None], str]:
-    """The best k images: their numbers, scores, regions, and the kind of score."""
-    groups = [group for group in _groups(query, encoder, method) if group.weight]
-    spaces = [_in_scorer_space(group.vectors, scorer, encoder) for group in groups]
-    each = [scorer.scores(vectors).max(axis=0) for vectors in spaces]
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The best images by number, best first, with the region that matched."""
+
+    images: Ints
+    scores: Floats
+    regions: list[Box | None]
+    score_kind: str
+
+
+def rank(query: Query, scorer: Scorer, *, encoder: Encoder, method: Method, k: int, allowed: Mask | None) -> Ranked:
+    """The best k images, among those `allowed`."""
+    groups = _groups(query, encoder, method)
+    each = [scorer.scores(group.vectors, group.where).max(axis=0) for group in groups]
     if len(groups) == 1:
         total, kind = each[0], "cosine"
     else:
         parts = [group.weight * _standardised(scores) for group, scores in zip(groups, each, strict=True)]
         total, kind = np.asarray(np.sum(parts, axis=0), np.float32), "standardised"
     top = best(total, k=k, allowed=allowed)
-    return top.images, top.scores, scorer.where(spaces[0][0], top.images), kind
+    first = groups[0]
+    return Ranked(top.images, top.scores, scorer.regions(first.vectors[0], first.where, top.images), kind)
+
+
+def notes(query: Query, method: Method) -> tuple[str, ...]:
+    """What a person should know about how the query was read."""
+    said = [f"read “{part.said_where}” as a place: {part.where}" for part in query.parts if part.said_where is not None]
+    if method.search == "whole" and any(part.where is not None for part in query.parts):
+        said.append("method whole looks at the whole image: the place was not used. Try --method static-9@0.1.")
+    return tuple(said)
 
 
 def _groups(query: Query, encoder: Encoder, method: Method) -> list[_Group]:
-    """Positive texts, positive images, negative texts, negative images: the first group always looks for."""
+    """Parts by sign, modality and place; the first group always looks for something."""
+    gathered = dict[tuple[bool, bool, Box | None], list[Part]]()
+    for part in query.parts:
+        gathered.setdefault((part.negative, part.image is not None, part.where), []).append(part)
     groups = []
-    for negative in (False, True):
-        texts = [part for part in query.parts if part.text is not None and part.negative is negative]
-        images = [part for part in query.parts if part.image is not None and part.negative is negative]
-        if texts:
-            if not encoder.embeds_text:
-                raise QueryError(f"{encoder.spec} does not understand text: search with --image FILE.")
-            groups.append(_group(encoder.texts([part.text or "" for part in texts]), texts, method))
-        if images:
-            groups.append(_group(_embed_images(images, encoder), images, method))
+    for (_, is_image, where), parts in sorted(gathered.items(), key=lambda item: item[0][:2]):
+        vectors = _embed_images(parts, encoder) if is_image else _embed_texts(parts, encoder, method)
+        groups.append(_group(vectors, parts, where, method))
     return groups
 
 
-def _group(vectors: Floats, parts: Sequence[Part], method: Method) -> _Group:
+def _group(vectors: Floats, parts: Sequence[Part], where: Box | None, method: Method) -> _Group:
     weights = np.array([part.weight for part in parts], np.float32)
     if method.support == "mean":
         vectors = unit((weights[:, None] * vectors).sum(axis=0, keepdims=True))
     sign = -1.0 if parts[0].negative else 1.0
-    return _Group(vectors, sign * float(weights.mean()))
+    return _Group(vectors, where, sign * float(weights.mean()))
+
+
+def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:
+    if not encoder.embeds_text:
+        raise QueryError(f"{encoder.spec} does not understand text: search with --image FILE.")
+    return encoder.texts([_worded(part, method) for part in parts])
+
+
+def _worded(part: Part, method: Method) -> str:
+    """The text of a part; the methods append-short and append-long say its place in words."""
+    text = part.text or ""
+    if part.where is None or method.search not in ("append-short", "append-long"):
+        return text
+    return f"{text} {place_suffix(part.where, long=method.search == 'append-long')}"
 
 
 def _embed_images(parts: Sequence[Part], encoder: Encoder) -> Floats:
@@ -183,26 +147,7 @@ def _embed_images(parts: Sequence[Part], encoder: Encoder) -> Floats:
     return encoder.images(np.stack(inputs)).global_
 
 
-def _in_scorer_space(vectors: Floats, scorer: Scorer, encoder: Encoder) -> Floats:
-    if isinstance(scorer, PatchScorer) and encoder.patch_basis is not None:
-        return vectors @ encoder.patch_basis
-    return vectors
-
-
 def _standardised(scores: Floats) -> Floats:
     spread = float(scores.std(dtype=np.float64))
     centred = scores - np.float32(scores.mean(dtype=np.float64))
     return centred / np.float32(spread) if spread > 1e-9 else np.zeros_like(scores)
-
-
-def _floats(stored: Array) -> Floats:
-    values = np.asarray(stored, np.float32)
-    return values / np.float32(127) if stored.dtype == np.int8 else values
-
-
-def _cell(x: int, y: int, shape: tuple[int, ...], tile: Box | None) -> Box:
-    rows, columns = shape
-    outer = tile or Box(0.0, 0.0, 1.0, 1.0)
-    width, height = (outer.x2 - outer.x1) / columns, (outer.y2 - outer.y1) / rows
-    left, top = outer.x1 + x * width, outer.y1 + y * height
-    return Box(left, top, min(1.0, left + width), min(1.0, top + height))

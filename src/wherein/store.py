@@ -23,7 +23,7 @@ import numpy as np
 
 from wherein.catalogue import Catalogue
 from wherein.errors import CollectionCorrupt, CollectionError, CollectionLocked, CollectionNotFound
-from wherein.records import FileRecord, ImageRecord
+from wherein.records import MEMORY_ROOT, FileRecord, ImageRecord
 from wherein.region import Box
 from wherein.shards import (
     TEMPORARY,
@@ -104,6 +104,8 @@ class Piece:
     """layer → (rows, …)"""
     thumb: bytes | None = None
     last: bool = True
+    cells: Mapping[str, tuple[Box, ...]] = field(default_factory=dict)
+    """layer → the region of each row, for layers that describe the cells of a grid instead"""
 
 
 class Store:
@@ -214,7 +216,7 @@ class Store:
         for layer in layers:
             having = [piece for piece in pieces if layer in piece.arrays]
             written = write_array(self._path(layer, shard), np.concatenate([p.arrays[layer] for p in having]))
-            placed.append((shard, layer, written, [(p, box) for p in having for box in p.boxes]))
+            placed.append((shard, layer, written, [(p, box) for p in having for box in p.cells.get(layer, p.boxes)]))
             shard += 1
         thumbs = [piece for piece in pieces if piece.thumb is not None]
         if thumbs:
@@ -229,6 +231,11 @@ class Store:
             for piece in pieces:
                 if piece.last:
                     self.catalogue.put_file(piece.file, whole=True)
+
+    def file_path(self, image: int) -> Path | None:
+        """The file an image comes from; None for one that was added from memory."""
+        _, file = self.catalogue.describe(image)
+        return None if file.root == MEMORY_ROOT else self.root_path(file.root) / file.path
 
     def array(self, layer: str, shard: int) -> Array:
         """The rows of one shard, mapped."""

@@ -17,7 +17,7 @@ from wherein.embed import Embedder, Known, Skipped, Task, layers_of
 from wherein.encoders import Encoder
 from wherein.errors import InputError
 from wherein.image import ImageLike
-from wherein.records import FileRecord, ImageRecord
+from wherein.records import MEMORY_ROOT, FileRecord, ImageRecord
 from wherein.store import THUMBS, Layer, Piece, Store
 from wherein.video import keyframe_id
 from wherein.walk import Found, Passed, look, walk
@@ -25,8 +25,6 @@ from wherein.walk import Found, Passed, look, walk
 _COMMIT_FILES: Final = 1024
 _COMMIT_SECONDS: Final = 3.0
 _EXTRAS: Final = ("av", "pillow_heif", "rawpy")
-MEMORY_ROOT: Final = ":memory:"
-"""The root of images that were added from memory and have no file."""
 
 
 @dataclass(frozen=True, slots=True)

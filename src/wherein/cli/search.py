@@ -27,6 +27,9 @@ def search(
     ] = None,
     images: Annotated[list[str] | None, typer.Option("--image", help="An example: FILE or FILE#x1,y1,x2,y2.")] = None,
     not_: Annotated[list[str] | None, typer.Option("--not", help="A text or a file to avoid.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Where it should be: x1,y1,x2,y2 in [0,1], or top-left, centre, …")
+    ] = None,
     query: Annotated[Path | None, typer.Option(help="A whole support set, from a JSON file.")] = None,
     method: Annotated[str, typer.Option(help="How to search, e.g. whole, patches, mini+patches~max.")] = "",
     k: Annotated[int, typer.Option("-k", min=1, help="How many hits.")] = 20,
@@ -40,7 +43,7 @@ def search(
     html: Annotated[Path | None, typer.Option(help="Write a page with thumbnails.")] = None,
 ) -> None:
     """Search by text, by example images and regions, by any sum of those. Exits 1 when nothing is found."""
-    asked = _query(texts or [], images or [], not_ or [], query)
+    asked = _query(texts or [], images or [], not_ or [], query, where)
     with open_collection(collection) as opened:
         ranking = opened.search(
             asked, k=k, method=method, folder=folder, after=after, before=before, tags=tuple(tags or ())
@@ -50,16 +53,24 @@ def search(
         raise typer.Exit(1)
 
 
-def _query(texts: list[str], images: list[str], avoided: list[str], file: Path | None) -> Query:
+def _query(texts: list[str], images: list[str], avoided: list[str], file: Path | None, where: str | None) -> Query:
+    from dataclasses import replace
+
     from wherein.query import Query, parse_image, parse_negative, parse_text, read_query
+    from wherein.region import place
 
     parts = [*map(parse_text, texts), *map(parse_image, images), *map(parse_negative, avoided)]
+    if where is not None:
+        box = place(where)
+        parts = [replace(part, where=box, said_where=None) for part in parts]
     return Query((*(read_query(file).parts if file is not None else ()), *parts))
 
 
 def _show(ranking: Ranking, collection: Collection, *, json_: bool, paths: bool, html: Path | None) -> None:
     from wherein import present
 
+    for note in ranking.notes:
+        typer.echo(f"note: {note}", err=True)
     if html is not None:
         present.write_page(ranking, html, thumb_of=collection.thumb)
         typer.echo(f"wrote {html}", err=True)

@@ -1,0 +1,238 @@
+"""How well every image answers: one scorer per search word. All score cosines, over whole images or places in them.
+
+Queries come as (m, d) unit vectors of the encoder's space. `where` says in which box of an image to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import numpy as np
+
+from wherein.encoders import Encoder, Floats, unit
+from wherein.errors import ImageError, QueryError
+from wherein.image import decode
+from wherein.index import Exact, Ints, Mask
+from wherein.region import Box, iou, overlap
+from wherein.shards import Array
+
+_BLOCK: Final = 64
+WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
+
+
+class Scorer(Protocol):
+    """Scores every image, and says where in it the best score lies."""
+
+    def scores(self, queries: Floats, where: Box | None) -> Floats:
+        """(m, d) queries → (m, images)."""
+
+    def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
+        """The region of each image that scored best for one query (d,); None is the whole image."""
+
+
+class WholeScorer:
+    """`whole`: the embedding of the image, or of its best tile. It looks everywhere, whatever `where` says."""
+
+    def __init__(self, rows: Floats, owners: Ints, boxes: Sequence[Box | None]) -> None:
+        self._index, self._boxes = Exact(rows, owners), boxes
+
+    def scores(self, queries: Floats, where: Box | None) -> Floats:  # noqa: ARG002 — the baseline of the study
+        """Cosines with each image's best row."""
+        return self._index.scores(queries)
+
+    def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:  # noqa: ARG002
+        """The tile that matched; None for the whole image."""
+        return [self._boxes[row] for row in self._index.best_rows(query, images).tolist()]
+
+
+class PatchScorer:
+    """`patches`: the best patch anywhere, or inside `where`, so that small things are found.
+
+    Grids stay on disk, as 127ths in the encoder's compact basis, and are scanned a block at a time.
+    """
+
+    def __init__(
+        self,
+        grids: Sequence[tuple[Array, Ints]],
+        owners: Ints,
+        boxes: Sequence[Box | None],
+        basis: Floats | None,
+    ) -> None:
+        """`grids`: (shard (n, gh, gw, c), its rows in use); in order they are the rows that `owners` names."""
+        self._grids, self._owners, self._boxes, self._basis = grids, owners, boxes, basis
+        self._bounds = np.cumsum([0, *(len(rows) for _, rows in grids)])
+        self._count = int(owners.max(initial=-1)) + 1
+
+    def scores(self, queries: Floats, where: Box | None) -> Floats:
+        """Cosines with each image's best patch."""
+        coefficients = _projected(queries, self._basis)
+        scores = np.full((self._count, len(queries)), -np.inf, np.float32)
+        for start, block in _blocks(self._grids):
+            tiles = self._boxes[start : start + len(block)]
+            outside = np.stack([_outside(block.shape[1:3], tile, where) for tile in tiles])
+            heat = block @ coefficients.T
+            heat[outside] = -np.inf
+            np.maximum.at(scores, self._owners[start : start + len(block)], heat.max(axis=(1, 2)))
+        return scores.T
+
+    def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
+        """The best patch of each image."""
+        coefficients = _projected(query[None], self._basis)[0]
+        return [self._best_patch(coefficients, where, image) for image in images.tolist()]
+
+    def _best_patch(self, coefficients: Floats, where: Box | None, image: int) -> Box | None:
+        best_score, best_box = -np.inf, None
+        for row in np.flatnonzero(self._owners == image).tolist():
+            shard = int(np.searchsorted(self._bounds, row, side="right")) - 1
+            grid, rows = self._grids[shard]
+            heat = as_floats(grid[rows[row - self._bounds[shard]]]) @ coefficients
+            heat[_outside(heat.shape, self._boxes[row], where)] = -np.inf
+            if heat.max() > best_score:
+                best_score = float(heat.max())
+                y, x = np.unravel_index(int(heat.argmax()), heat.shape)
+                best_box = patch_box(int(x), int(y), heat.shape, tile=self._boxes[row])
+        return best_box
+
+
+class CellScorer:
+    """`static-5`, `static-9`, …: the cells of a grid that `where` chooses; an image scores its best one.
+
+    Cells are chosen by `any` (all that the box touches), `best` (the one of highest IoU) or `soft` (all, each as much
+    as the box covers it, so that a sloppy box does not lose what lies just outside).
+    """
+
+    def __init__(self, rows: Array, cells: Sequence[Box], *, choose: str, basis: Floats | None) -> None:
+        """`rows` (cells, images, c): cell-major, so that a place reads only its cells."""
+        self._rows, self._cells, self._choose, self._basis = rows, cells, choose, basis
+
+    def scores(self, queries: Floats, where: Box | None) -> Floats:
+        """Cosines with the chosen cells' best."""
+        each, weights = self._each(queries, where)
+        if self._choose == "soft" and where is not None:
+            return np.asarray(np.einsum("c,cmn->mn", weights, each), np.float32)
+        return np.asarray(each.max(axis=0), np.float32)
+
+    def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
+        """The cell that scored best."""
+        chosen, _ = self._chosen(where)
+        each, _ = self._each(query[None], where)
+        return [self._cells[chosen[best]] for best in each[:, 0, images].argmax(axis=0).tolist()]
+
+    def _each(self, queries: Floats, where: Box | None) -> tuple[Floats, Floats]:
+        """(chosen cells, m, images) scores, and the cells' weights."""
+        chosen, weights = self._chosen(where)
+        coefficients = _projected(queries, self._basis)
+        return np.stack([coefficients @ as_floats(self._rows[cell]).T for cell in chosen]), weights
+
+    def _chosen(self, where: Box | None) -> tuple[list[int], Floats]:
+        if where is None:
+            return list(range(len(self._cells))), np.ones(len(self._cells), np.float32)
+        if self._choose == "best":
+            scores = [iou(cell, where) for cell in self._cells]
+            return [scores.index(max(scores))], np.ones(1, np.float32)
+        touched = [number for number, cell in enumerate(self._cells) if overlap(cell, where) > 0.0]
+        weights = np.array([iou(self._cells[number], where) for number in touched], np.float32)
+        return touched, weights / weights.sum()
+
+
+class TheoreticalScorer:
+    """`theoretical`: every image cropped to the query's box and encoded at query time; the study's upper bound."""
+
+    def __init__(self, paths: Sequence[Path | None], encoder: Encoder) -> None:
+        self._paths, self._encoder = paths, encoder
+
+    def scores(self, queries: Floats, where: Box | None) -> Floats:
+        """Cosines with the crops; an image whose file cannot be read scores −1."""
+        if where is None:
+            raise QueryError("method theoretical crops every image to the query's box: say where with --where.")
+        scores = np.full((len(queries), len(self._paths)), -1.0, np.float32)
+        for start in range(0, len(self._paths), _BLOCK):
+            crops = {}
+            for number, path in enumerate(self._paths[start : start + _BLOCK], start):
+                try:
+                    if path is not None:
+                        crops[number] = self._encoder.prepare(decode(path).crop(where))
+                except ImageError:
+                    continue
+            if crops:
+                rows = self._encoder.images(np.stack(list(crops.values()))).global_
+                scores[:, list(crops)] = queries @ rows.T
+        return scores
+
+    def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:  # noqa: ARG002
+        """The box that was asked for."""
+        return [where for _ in images]
+
+
+def pool_cells(grids: Iterator[Floats], cells: Sequence[Box], *, count: int) -> Array:
+    """(cells, count, c) halves: each cell's mean patch, from blocks of patch grids (n, gh, gw, c)."""
+    pooled: Array | None = None
+    start = 0
+    for block in grids:
+        weights = np.stack([_coverage(block.shape[1:3], cell) for cell in cells]).reshape(len(cells), -1)
+        flat = block.reshape(len(block), -1, block.shape[-1])
+        means = unit(np.asarray(np.einsum("cp,npd->cnd", weights, flat, optimize=True), np.float32))
+        if pooled is None:
+            pooled = np.empty((len(cells), count, block.shape[-1]), np.float16)
+        pooled[:, start : start + len(block)] = means
+        start += len(block)
+    return np.empty((len(cells), 0, 1), np.float16) if pooled is None else pooled
+
+
+def as_floats(stored: Array) -> Floats:
+    """Stored rows as numbers: 127ths and halves back to floats."""
+    values = np.asarray(stored, np.float32)
+    return values / np.float32(127) if stored.dtype == np.int8 else values
+
+
+def patch_box(x: int, y: int, shape: tuple[int, ...], *, tile: Box | None) -> Box:
+    """The box of patch (x, y) of a grid of `shape` (rows, columns), inside `tile`."""
+    rows, columns = shape
+    outer = tile or WHOLE
+    width, height = (outer.x2 - outer.x1) / columns, (outer.y2 - outer.y1) / rows
+    left, top = outer.x1 + x * width, outer.y1 + y * height
+    return Box(left, top, min(1.0, left + width), min(1.0, top + height))
+
+
+def blocks_of(grid: Array, rows: Ints) -> Iterator[Floats]:
+    """The used rows of a shard as floats, a block at a time."""
+    for start in range(0, len(rows), _BLOCK):
+        yield as_floats(grid[rows[start : start + _BLOCK]])
+
+
+def _blocks(grids: Sequence[tuple[Array, Ints]]) -> Iterator[tuple[int, Floats]]:
+    start = 0
+    for grid, rows in grids:
+        for block in blocks_of(grid, rows):
+            yield start, block
+            start += len(block)
+
+
+def _projected(queries: Floats, basis: Floats | None) -> Floats:
+    return queries if basis is None else queries @ basis
+
+
+def _outside(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Mask:
+    """(gh, gw): the patches that `where` does not touch."""
+    if where is None:
+        return np.zeros(shape, np.bool_)
+    outer = tile or WHOLE
+    across = _spans(shape[1], outer.x1, outer.x2, low=where.x1, high=where.x2)
+    down = _spans(shape[0], outer.y1, outer.y2, low=where.y1, high=where.y2)
+    return np.asarray(np.outer(down, across) <= 0.0)
+
+
+def _coverage(shape: tuple[int, ...], cell: Box) -> Floats:
+    """(gh, gw): the share of each patch inside a cell, normalised to sum to 1."""
+    across = _spans(shape[1], 0.0, 1.0, low=cell.x1, high=cell.x2)
+    down = _spans(shape[0], 0.0, 1.0, low=cell.y1, high=cell.y2)
+    weights = np.outer(down, across)
+    return np.asarray(weights / weights.sum(), np.float32)
+
+
+def _spans(count: int, first: float, last: float, *, low: float, high: float) -> Floats:
+    """How much of [low, high] each of `count` equal steps from `first` to `last` covers."""
+    edges = np.linspace(first, last, count + 1)
+    return np.asarray(np.clip(np.minimum(high, edges[1:]) - np.maximum(low, edges[:-1]), 0.0, None), np.float32)

@@ -1,0 +1,145 @@
+"""Layers as they are searched: what a method needs of a collection, loaded once and kept until it changes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wherein.embed import layers_of
+from wherein.encoders import Encoder
+from wherein.errors import CollectionCorrupt, InputError
+from wherein.index import Ints
+from wherein.query import Method
+from wherein.region import Box, Grid
+from wherein.scorers import CellScorer, PatchScorer, Scorer, TheoreticalScorer, WholeScorer, blocks_of, pool_cells
+from wherein.shards import Array, read_array, write_array
+from wherein.store import Layer, Store
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a method searches: the images it can rank, in the order of their ids, and their scorer."""
+
+    images: Ints
+    scorer: Scorer
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the rows of a layer lie: (rows, 3) image, shard, row; by image_id, the whole image first."""
+
+    rows: Ints
+    boxes: list[Box | None]
+    images: Ints
+    owners: Ints
+
+
+class Views:
+    """The views of one collection."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept = dict[tuple[str, str], tuple[int, View]]()
+
+    def of(self, encoder: Encoder, method: Method) -> View:
+        """The view of a method, loaded anew when another process has changed the collection."""
+        key = (encoder.spec, f"{method.search}~{method.cells}~{method.fill}")
+        version = self._store.catalogue.version()
+        if key in self._kept and self._kept[key][0] == version:
+            return self._kept[key][1]
+        try:
+            view = self._load(encoder, method)
+        except CollectionCorrupt:
+            if self._store.catalogue.version() == version:
+                raise
+            return self.of(encoder, method)  # another process compacted it meanwhile
+        self._kept[key] = (version, view)
+        return view
+
+    def clear(self) -> None:
+        """Forget everything that was loaded."""
+        self._kept.clear()
+
+    def _load(self, encoder: Encoder, method: Method) -> View:
+        layer = self._layer(encoder, method)
+        places = self._places(layer)
+        scorer: Scorer
+        if method.grid is not None:
+            rows = self._cells(layer, places, method.grid, encoder)
+            basis = None if method.fill == "crop" else encoder.patch_basis
+            scorer = CellScorer(rows, method.grid.boxes(), choose=method.cells, basis=basis)
+        elif method.search == "patches":
+            scorer = self._patches(layer, places, encoder)
+        elif method.search == "theoretical":
+            scorer = TheoreticalScorer([self._store.file_path(key) for key in places.images.tolist()], encoder)
+        else:
+            scorer = WholeScorer(self._matrix(layer, places.rows), places.owners, places.boxes)
+        return View(places.images, scorer)
+
+    def _places(self, layer: Layer) -> _Places:
+        found = self._store.catalogue.live_rows(layer.name).fetchall()
+        rows = np.array([row[:3] for row in found], np.int64).reshape(-1, 3)
+        first = np.r_[True, rows[1:, 0] != rows[:-1, 0]] if len(rows) else np.zeros(0, np.bool_)
+        boxes = [None if row[3] is None else Box.parse(row[3]) for row in found]
+        return _Places(rows, boxes, rows[first, 0], np.cumsum(first) - 1)
+
+    def _matrix(self, layer: Layer, rows: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        matrix = np.empty((len(rows), *layer.shape), np.float32)
+        for shard in np.unique(rows[:, 1]).tolist():
+            inside = np.flatnonzero(rows[:, 1] == shard)
+            matrix[inside] = self._store.array(layer.name, shard)[rows[inside, 2]]
+        return matrix
+
+    def _patches(self, layer: Layer, places: _Places, encoder: Encoder) -> PatchScorer:
+        order = np.lexsort((places.rows[:, 2], places.rows[:, 1]))
+        grids = list(self._grids(layer, places.rows[order]))
+        boxes = [places.boxes[row] for row in order.tolist()]
+        return PatchScorer(grids, places.owners[order], boxes, encoder.patch_basis)
+
+    def _grids(self, layer: Layer, rows: Ints) -> Iterator[tuple[Array, Ints]]:
+        """(shard, its rows in use) of rows that are sorted by shard."""
+        for shard in np.unique(rows[:, 1]).tolist():
+            yield self._store.array(layer.name, shard), rows[rows[:, 1] == shard, 2]
+
+    def _cells(self, layer: Layer, places: _Places, grid: Grid, encoder: Encoder) -> Array:
+        """(cells, images, c): from the crops' own layer, or pooled from the patches and kept under derived/."""
+        if layer.kind == str(grid):
+            rows = self._matrix(layer, places.rows).astype(np.float16)
+            return np.ascontiguousarray(rows.reshape(len(places.images), -1, encoder.dim).transpose(1, 0, 2))
+        whole = places.rows[[box is None for box in places.boxes]]
+        signature = hashlib.blake2b(whole.tobytes(), digest_size=6).hexdigest()
+        path = self._store.folder / "derived" / f"{grid}.{layer.name}.{signature}.npy"
+        if not path.exists():
+            pooled = self._pool(layer, whole, grid)
+            for stale in path.parent.glob(f"{grid}.{layer.name}.*.npy"):
+                stale.unlink(missing_ok=True)
+            write_array(path, pooled)
+        return read_array(path)
+
+    def _pool(self, layer: Layer, rows: Ints, grid: Grid) -> Array:
+        order = np.lexsort((rows[:, 2], rows[:, 1]))
+        blocks = (b for shard, used in self._grids(layer, rows[order]) for b in blocks_of(shard, used))
+        pooled = pool_cells(blocks, grid.boxes(), count=len(rows))
+        result = np.empty_like(pooled)
+        result[:, order] = pooled
+        return result
+
+    def _layer(self, encoder: Encoder, method: Method) -> Layer:
+        kind = method.layer
+        layers: Sequence[Layer] = layers_of(encoder, [kind])
+        for layer in layers:
+            if layer.name in self._store.manifest.layers:
+                return layer
+        made = [known for known in self._store.manifest.layers.values() if known.spec == encoder.spec]
+        if made and all(known.digest != encoder.digest for known in made):
+            raise CollectionCorrupt(
+                f"{self._store.folder}: was made by {encoder.spec} with other weights ({made[0].digest[:8]}, now "
+                f"{encoder.digest[:8]}). Run `wherein index` to add the new layer."
+            )
+        raise InputError(
+            f"{self._store.folder}: has no {kind} layer of {encoder.spec}, which method {method} needs. Add it with "
+            f"`wherein index --encoder {encoder.spec} --layers global,thumbs,{kind}`."
+        )
