@@ -220,6 +220,11 @@ class Method:
             return str(grid) if self.fill == "crop" else "patches"
         return "patches" if self.search == "patches" else "global"
 
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers a collection must be indexed with to answer this method, and no more."""
+        return tuple(dict.fromkeys(("global", self.layer)))
+
     @classmethod
     def parse(cls, spec: str) -> Self:
         """Read a spec; an unknown part is answered with the known ones."""

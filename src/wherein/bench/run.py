@@ -115,7 +115,8 @@ def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, 
     finished = False
     report = None
     try:
-        report = collection.add(folder, on_progress=lambda p: watch(Step("indexing", p.done, p.total)))
+        layers = Method.parse(plan.method).layers
+        report = collection.add(folder, layers=layers, on_progress=lambda p: watch(Step("indexing", p.done, p.total)))
         finished = True
     finally:
         if not finished or (report and (report.added or report.changed)):
