@@ -28,9 +28,7 @@ def read_json(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DataError(
-            f"{path} does not exist; check the folder given with --data or --predictions"
-        ) from None
+        raise DataError(f"{path} does not exist; check the folder given with --data or --predictions") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}; check that it is a UTF-8 text file") from error
     return parse_json(text, where=str(path))
@@ -41,9 +39,7 @@ def parse_json(text: str, *, where: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise DataError(
-            f"{where}, line {error.lineno}: not valid JSON ({error.msg}); write the file again"
-        ) from error
+        raise DataError(f"{where}, line {error.lineno}: not valid JSON ({error.msg}); write the file again") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: {error}") from error
 
@@ -57,9 +53,7 @@ def read_ndjson(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     continue
                 yield number, _object_of_line(path, number, line)
     except FileNotFoundError:
-        raise DataError(
-            f"{path} does not exist; check the folder given with --data or --predictions"
-        ) from None
+        raise DataError(f"{path} does not exist; check the folder given with --data or --predictions") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}; check that it is a UTF-8 text file") from error
 
@@ -91,9 +85,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def field_of(record: dict[str, Any], name: str, kind: type | tuple[type, ...], *, where: str) -> Any:
     """A field that must be there and be of a kind; a DataError otherwise."""
     if name not in record:
-        raise DataError(
-            f"{where}: the field {name!r} is missing; it has {', '.join(map(repr, record)) or 'none'}"
-        )
+        raise DataError(f"{where}: the field {name!r} is missing; it has {', '.join(map(repr, record)) or 'none'}")
     value = record[name]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise DataError(f"{where}: the field {name!r} holds {_kind(value)}, which is not what belongs there")
@@ -119,9 +111,7 @@ def stream_json_object(path: Path, *, nested: str | None = None) -> Iterator[tup
             _malformed(text, end, path, "text after the end of the document")
 
 
-def _members(
-    text: mmap.mmap, place: int, *, path: Path, nested: str | None
-) -> Generator[tuple[str, Any], None, int]:
+def _members(text: mmap.mmap, place: int, *, path: Path, nested: str | None) -> Generator[tuple[str, Any], None, int]:
     if text[place : place + 1] != b"{":
         _malformed(text, place, path, "an object {…} is needed here")
     place = _skip_space(text, place + 1)

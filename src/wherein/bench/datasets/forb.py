@@ -67,8 +67,7 @@ def metadata_folder(root: Path) -> Path:
         if any((folder / f"{name}_gt.ndjson").is_file() for name in OBJECTS):
             return folder
     raise DataError(
-        f"no FORB truth under {root}: <object>_gt.ndjson is needed in metadata/; "
-        f"objects are {', '.join(OBJECTS)}"
+        f"no FORB truth under {root}: <object>_gt.ndjson is needed in metadata/; objects are {', '.join(OBJECTS)}"
     )
 
 
@@ -120,12 +119,9 @@ def _database(folder: Path) -> tuple[tuple[str, ...], dict[str, int]]:
     files = {name: folder / f"{name}_database.ndjson" for name in OBJECTS}
     if all(path.is_file() for path in files.values()):
         listed = {
-            name: [str(record.get("image", "")) for _, record in read_ndjson(path)]
-            for name, path in files.items()
+            name: [str(record.get("image", "")) for _, record in read_ndjson(path)] for name, path in files.items()
         }
-        return tuple(image for images in listed.values() for image in images), {
-            n: len(i) for n, i in listed.items()
-        }
+        return tuple(image for images in listed.values() for image in images), {n: len(i) for n, i in listed.items()}
     return (), dict(OFFICIAL_SIZES)
 
 
@@ -161,9 +157,7 @@ def read_results(folder: Path, *, name: str, against: str) -> ForbResults:
 
 def _check_candidates(ids: list[Any], values: list[Any], *, where: str) -> None:
     if len(ids) != len(values):
-        raise DataError(
-            f"{where}: {len(ids)} candidate_db_ids but {len(values)} global_scores; one score each"
-        )
+        raise DataError(f"{where}: {len(ids)} candidate_db_ids but {len(values)} global_scores; one score each")
     for item in ids:
         if type(item) is not int or item < 0:
             raise DataError(f"{where}: candidate {item!r} is not a 0-based position in the database")

@@ -47,10 +47,7 @@ class Revisited:
 def truth_path(root: Path, name: str) -> Path:
     """Where gnd_<name>.pkl lies: in the folder itself or where the official code keeps it."""
     file = f"gnd_{name}.pkl"
-    places = [
-        root / part / file
-        for part in (".", name, f"datasets/{name}", f"data/datasets/{name}", f"data/{name}")
-    ]
+    places = [root / part / file for part in (".", name, f"datasets/{name}", f"data/datasets/{name}", f"data/{name}")]
     places += [root / "revisitop" / part / file for part in (f"data/{name}", f"data/datasets/{name}", name)]
     for place in places:
         if place.is_file():
@@ -87,13 +84,9 @@ def _query(image: str, entry: Any, *, size: int, where: str) -> RevisitedQuery:
     parts = {}
     for kind in ("easy", "hard", "junk"):
         if kind not in entry:
-            raise DataError(
-                f"{where}: {kind!r} is missing; this is not a truth file of the revisited benchmark"
-            )
+            raise DataError(f"{where}: {kind!r} is missing; this is not a truth file of the revisited benchmark")
         rows = np.asarray(entry[kind])
-        if rows.size and (
-            rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= size
-        ):
+        if rows.size and (rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= size):
             raise DataError(f"{where}: {kind!r} must hold rows of the {size} images, counted from 0")
         parts[kind] = rows.reshape(-1).astype(np.int64)
     box = _box(entry, where=where)
@@ -132,9 +125,7 @@ def read_ranks(path: Path, *, data: Revisited) -> tuple[Ints, tuple[str, ...]]:
         column = np.sort(order[:, number])
         double = np.flatnonzero(column[1:] == column[:-1])
         if len(double):
-            raise DataError(
-                f"{path}, query {number}: image {column[double[0]]} is ranked twice; rank every image once"
-            )
+            raise DataError(f"{path}, query {number}: image {column[double[0]]} is ranked twice; rank every image once")
     known = np.count_nonzero(order < images, axis=0) if order.size else np.zeros(queries, dtype=np.int64)
     short = int(np.count_nonzero(known < images))
     warnings: tuple[str, ...] = ()

@@ -22,8 +22,7 @@ TEST_MAPPING: Final = "searchad_test_mapping_id_to_imagepath.json"
 _CLASSES: Final[dict[str, str]] = {
     "Animal-Real": "Cat Cow Deer Dog Donkey Horse Sheep Wildlife",
     "Animal-Statue": "Cow Deer Elephant Horse Lion",
-    "Human": "Construction-Worker Firefighter Medical On-Loading-Area Police Refuse-Collector "
-    "With-Sticks-or-Crutches",
+    "Human": "Construction-Worker Firefighter Medical On-Loading-Area Police Refuse-Collector With-Sticks-or-Crutches",
     "Marking": "Bicycle-Symbol Bus-Text Stop-Text Temporarily-Invalidated Yellow-Lane-Arrow",
     "Object": "Ball Beacon Euro-Pallet Hand-Dolly Hydrant Office-Chair Pallet-Truck Platform-Truck Rollator "
     "Shopping-Cart Shopping-Trolley Suitcase-Trolley Traffic-Cone Trash-Bin Wheelbarrow",
@@ -31,10 +30,8 @@ _CLASSES: Final[dict[str, str]] = {
     "Toy-Car Wheelchair",
     "Scene": "Active-Amber-Lights Active-Emergency-Lights Fog Open-Door Open-Hood Open-Trunk Snow Tunnel",
     "Sign": "Animal-Sign Road-Bumper-Sign Temporarily-Invalidated-Sign Train-Sign Warning-Triangle",
-    "Trailer": "Agricultural-Trailer Bicycle-Trailer Boat-Trailer Car-Trailer Caravan-Trailer Carriage "
-    "Warning-Trailer",
-    "Vehicle-Construction": "Concrete-Mixer Excavator Forklift Harvester Loader Steamroller "
-    "Tractor Truck-Crane",
+    "Trailer": "Agricultural-Trailer Bicycle-Trailer Boat-Trailer Car-Trailer Caravan-Trailer Carriage Warning-Trailer",
+    "Vehicle-Construction": "Concrete-Mixer Excavator Forklift Harvester Loader Steamroller Tractor Truck-Crane",
     "Vehicle-Duty": "Fire Garbage Medical Military Police Winter",
     "Vehicle-Special": "Bicycle-On-Back Bicycle-On-Roof Car-Truck Recreational Train",
 }
@@ -81,9 +78,7 @@ def read_annotations(root: Path, split: str) -> dict[str, list[tuple[str, tuple[
     if not isinstance(document, dict):
         raise DataError(f"{path}: an object of image paths is needed at the top")
     return {
-        image: [
-            _annotation(entry, where=f"{path}, image {image!r}") for entry in _entries(entries, image, path)
-        ]
+        image: [_annotation(entry, where=f"{path}, image {image!r}") for entry in _entries(entries, image, path)]
         for image, entries in document.items()
     }
 
@@ -98,9 +93,7 @@ def _annotation(entry: Any, *, where: str) -> tuple[str, tuple[float, ...]]:
     label = entry.get("label") if isinstance(entry, dict) else None
     box = entry.get("bbox") if isinstance(entry, dict) else None
     if not isinstance(label, str) or not isinstance(box, list) or len(box) != 4:
-        raise DataError(
-            f'{where}: an annotation is {{"label": …, "bbox": [x1, y1, x2, y2]}}, found {entry!r}'
-        )
+        raise DataError(f'{where}: an annotation is {{"label": …, "bbox": [x1, y1, x2, y2]}}, found {entry!r}')
     if not all(isinstance(side, (int, float)) and not isinstance(side, bool) for side in box):
         raise DataError(f"{where}: the box {box!r} of {label!r} is not four numbers")
     return label, tuple(float(side) for side in box)
@@ -158,9 +151,7 @@ def load_queries(root: Path) -> tuple[SupportSet, ...]:
     folder = root / "default_queries"
     files = sorted(folder.glob("*.json"))
     if not files:
-        raise DataError(
-            f"{folder} has no <Label>.json files; unpack default_queries from the SearchAD archive"
-        )
+        raise DataError(f"{folder} has no <Label>.json files; unpack default_queries from the SearchAD archive")
     return tuple(parse_query(read_json(path), label=path.stem, where=str(path)) for path in files)
 
 
@@ -176,9 +167,7 @@ def parse_query(document: Any, *, label: str, where: str) -> SupportSet:
     return SupportSet(label, tuple(words["keywords"]), tuple(words["descriptions"]), examples, tuple(unread))
 
 
-def _collect_words(
-    value: Any, path: str, kind: str | None, *, words: dict[str, list[str]], unread: list[str]
-) -> None:
+def _collect_words(value: Any, path: str, kind: str | None, *, words: dict[str, list[str]], unread: list[str]) -> None:
     """Sort every string into keywords or descriptions by the key it stands under, else by its length."""
     if isinstance(value, str):
         chosen = kind or ("descriptions" if len(value.split()) > 5 else "keywords")
@@ -203,16 +192,8 @@ def _examples(vision: Any, *, where: str) -> Iterator[tuple[str, tuple[float, fl
     for image, entries in vision.items():
         for entry in entries if isinstance(entries, list) else [entries]:
             box = entry.get("bbox") if isinstance(entry, dict) else None
-            sides = (
-                [box.get(side) for side in ("min_x", "min_y", "max_x", "max_y")]
-                if isinstance(box, dict)
-                else box
-            )
-            if (
-                not isinstance(sides, list)
-                or len(sides) != 4
-                or not all(isinstance(s, (int, float)) for s in sides)
-            ):
+            sides = [box.get(side) for side in ("min_x", "min_y", "max_x", "max_y")] if isinstance(box, dict) else box
+            if not isinstance(sides, list) or len(sides) != 4 or not all(isinstance(s, (int, float)) for s in sides):
                 raise DataError(f"{where}, image {image!r}: a box with min_x, min_y, max_x, max_y is needed")
             x1, y1, x2, y2 = map(float, sides)
             yield image, (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
@@ -220,9 +201,7 @@ def _examples(vision: Any, *, where: str) -> Iterator[tuple[str, tuple[float, fl
 
 def read_test_mapping(root: Path) -> dict[int, str]:
     """Test image paths by their integer id."""
-    path = require_file(
-        root / TEST_MAPPING, what="SearchAD test mapping", hint="it comes with the SearchAD archive"
-    )
+    path = require_file(root / TEST_MAPPING, what="SearchAD test mapping", hint="it comes with the SearchAD archive")
     document = read_json(path)
     try:
         return {int(key): str(value) for key, value in document.items()}

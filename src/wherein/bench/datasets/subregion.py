@@ -50,9 +50,7 @@ def load(root: Path) -> SubRegion:
                 annotations.append(annotation)
                 swapped += turned
     if not annotations:
-        raise DataError(
-            f"no annotations under {root}: skippable/ and non_skippable/ hold one JSON list per author"
-        )
+        raise DataError(f"no annotations under {root}: skippable/ and non_skippable/ hold one JSON list per author")
     if swapped:
         warnings.append(f"{swapped} boxes had swapped corners; they were put in order")
     return SubRegion(root, tuple(annotations), tuple(warnings))
@@ -113,9 +111,7 @@ class KnownItemPrediction:
 
 def read_predictions(path: Path) -> Iterator[KnownItemPrediction]:
     """The lines `{"author", "id", "text": "short"|"long", "ranking": [frame…]}`, one at a time."""
-    require_file(
-        path, what="sub-region predictions", hint="give an ndjson file with one line per query and text"
-    )
+    require_file(path, what="sub-region predictions", hint="give an ndjson file with one line per query and text")
     for number, record in read_ndjson(path):
         where = f"{path}, line {number}"
         text = field_of(record, "text", str, where=where)
