@@ -33,7 +33,8 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
     truth = forb.load(data)
     if not predictions.is_dir():
         raise DataError(f"{predictions} is not a folder; FORB results are <object>_all.ndjson and _oods.ndjson in one")
-    results = _read(truth, predictions)
+    inner = predictions / "retrieval_results"  # where the official baselines keep them
+    results = _read(truth, inner if inner.is_dir() else predictions)
     offsets, note = _offsets(truth, results)
     wanted = [tuple(item - 1 + offsets[query.object] for item in query.truth) for query in truth.queries]
     lists = metrics.candidate_lists(results.candidates, results.scores, truth=wanted)

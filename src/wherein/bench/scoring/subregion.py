@@ -78,7 +78,7 @@ def _places(truth: subregion.SubRegion, predictions: Path) -> dict[Query, _Place
     places: dict[Query, _Place] = {}
     for line in subregion.read_predictions(predictions):
         where = f"{predictions}, line {line.line}"
-        meant = owners.get((line.author, line.id), [])
+        meant = owners.get((line.author.removesuffix(".json"), line.id), [])
         if not meant:
             raise DataError(f"{where}: there is no annotation {line.id} by {line.author!r} under {truth.root}")
         if len(meant) > 1:
