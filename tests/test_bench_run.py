@@ -171,6 +171,35 @@ def test_road_run_with_its_own_prompt(tmp_path: Path) -> None:
     assert figures(found) == {"mAP": 1.0, "pointing": 1.0}
 
 
+def test_images_that_tie_keep_the_order_of_their_ids(tmp_path: Path) -> None:
+    data = make_covers(tmp_path / "data")
+    for name in ("b.png", "a.png", "c.png"):
+        picture(data / f"database/{name}", "red", "white")
+    found = go("covers", data, tmp_path / "out")
+    ranking = next(q for q in found.queries if q.query_id == "queries/red.png").detail["ranking"]
+    assert [entry["image_id"] for entry in ranking[:4]] == ["a.png", "b.png", "c.png", "red.png"]
+
+
+def test_images_can_be_reduced_first(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    picture(data / "database/a.png", "red", "white", size_wh=(400, 200))
+    picture(data / "queries/q.png", "red", "white", size_wh=(200, 600))
+    lines(data / "qrels.jsonl", {"query": "queries/q.png", "relevant": ["database/a.png"]})
+    found = go("covers", data, tmp_path / "out", longest_side=100)
+    assert figures(found)["mAP"] == 1.0
+    assert wherein.decode(tmp_path / "out/images/a.png").size_wh == (100, 50)
+    (copy,) = (tmp_path / "out/queries").iterdir()
+    assert wherein.decode(copy).size_wh == (33, 100)
+
+
+def test_an_image_that_cannot_be_read_is_told_and_never_found(tmp_path: Path) -> None:
+    data = make_captions(tmp_path / "data")
+    (data / "images/red.png").write_bytes(b"not an image")
+    found = go("captions", data, tmp_path / "out")
+    assert any("could not be indexed" in warning for warning in found.warnings)
+    assert figures(found)["text"]["R@10"] == pytest.approx(10 / 12)
+
+
 # resuming
 
 
@@ -420,6 +449,14 @@ def test_revisited_run_writes_ranks(tmp_path: Path) -> None:
     assert sorted(ranks[:2, 0].tolist()) == [0, 1]
     assert ranks[0, 1] == 2
     assert found.scores["medium"]["mAP"] == 1.0
+
+
+def test_the_paper_protocol_is_a_way_of_scoring_the_same_answers(tmp_path: Path) -> None:
+    data = make_forb(tmp_path / "data")
+    go("forb", data, tmp_path / "out")
+    assert go("forb", data, tmp_path / "out", protocol="paper").protocol == "paper"
+    with pytest.raises(SpecError, match="official, paper"):
+        go("forb", data, tmp_path / "out", protocol="mine")
 
 
 def test_revisited_distractors_count_behind_the_list(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ Everything is under one folder, and a run that was stopped goes on where it was:
     evaluation.json  every query's share       report.html   to look at
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +21,8 @@ from wherein import Collection, Hit, Method, Query
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.journal import Journal
 from wherein.bench.report import json_safe
-from wherein.bench.staging import stage
-from wherein.bench.task import Answers, Options, Task
+from wherein.bench.staging import reduce, stage
+from wherein.bench.task import Answers, Options, Question, Task
 from wherein.bench.tasks import load_task
 from wherein.errors import DataError, SpecError
 
@@ -110,7 +111,7 @@ def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, 
     files = dict(task.images())
     if plan.options.distractors:
         files |= _distractors(Path(plan.options.distractors))
-    folder = stage(files, plan.indexed / "images")
+    folder = stage(files, plan.indexed / "images", longest_side=plan.options.longest_side)
     started = time.perf_counter()
     finished = False
     report = None
@@ -157,9 +158,26 @@ def _ask(
         if question.question_id in journal:
             continue
         search = _Timed(collection, method=method)
-        kept = task.ask(question, search, position)
+        kept = task.ask(_reduced(question, plan), search, position)
         journal.answer(question.question_id, seconds=search.seconds, kept=kept)
     watch(Step("asking", len(questions), len(questions)))
+
+
+def _reduced(question: Question, plan: Plan) -> Question:
+    """The question with its image files no longer than the variant allows; boxes are fractions and stay."""
+    if plan.options.longest_side is None:
+        return question
+    parts = []
+    for part in question.query.parts:
+        if isinstance(part.image, Path):
+            digest = hashlib.sha256(str(part.image.absolute()).encode("utf-8")).hexdigest()[:16]
+            copy = plan.out / "queries" / f"{digest}.png"
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if not copy.exists():
+                reduce(part.image, copy, longest_side=plan.options.longest_side)
+            part = replace(part, image=copy)
+        parts.append(part)
+    return replace(question, query=Query(parts=tuple(parts)))
 
 
 @dataclass
@@ -224,6 +242,8 @@ def load_evaluation(out: Path) -> tuple[str, Evaluation]:
     """The method and the evaluation of a finished run."""
     if not (out / "evaluation.json").is_file():
         hint = "it is not finished: run it again to go on" if (out / "run.json").is_file() else "it is no run folder"
+        if (out / "scores.json").is_file():
+            hint = "it holds a sweep: compare the draw-… folders below it"
         raise DataError(f"{out} holds no evaluation.json; {hint}")
     document = read_json(out / "evaluation.json")
     method = str(read_json(out / "run.json").get("method", out.name))

@@ -43,6 +43,8 @@ class Options:
     target_only: bool | None = None
     distractors: str | None = None
     task: str | None = None
+    longest_side: int | None = None
+    protocol: str | None = None
     size_thirds: bool | None = None
     confusion: bool | None = None
     box_statistics: bool | None = None
@@ -58,8 +60,8 @@ class Options:
     def require_only(self, *known: str, benchmark: str) -> None:
         """Refuse an option that the benchmark does not have."""
         for name in self.given():
-            if name not in known:
-                has = ", ".join(_flag(one) for one in known) or "none"
+            if name not in (*known, "longest_side"):
+                has = ", ".join(_flag(one) for one in (*known, "longest_side"))
                 raise SpecError(f"{benchmark} has no option {_flag(name)}; it has {has}")
 
 
@@ -67,7 +69,7 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-SCORING_OPTIONS = ("size_thirds", "confusion", "box_statistics")
+SCORING_OPTIONS = ("protocol", "size_thirds", "confusion", "box_statistics")
 
 
 @dataclass(frozen=True)

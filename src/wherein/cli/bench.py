@@ -68,6 +68,10 @@ def run(
         bool, typer.Option("--box-statistics", help="subregion: IoU of boxes and grid cells.")
     ] = False,
     task: Annotated[str | None, typer.Option(help="proxford, prparis: database (default) or pairs.")] = None,
+    longest_side: Annotated[
+        int | None, typer.Option(min=16, help="Reduce every image to that many pixels first (forb's paper: 480).")
+    ] = None,
+    protocol: Annotated[str | None, typer.Option(help="Official benchmarks: official (default) or paper.")] = None,
     distractors: Annotated[Path | None, typer.Option(help="Search the images of this folder as well.")] = None,
     prompt: Annotated[
         list[str] | None, typer.Option(help="classes, road: a text instead of the default ones; may be repeated.")
@@ -88,6 +92,8 @@ def run(
         target_only=target_only or None,
         distractors=None if distractors is None else str(distractors.absolute()),
         task=task,
+        longest_side=longest_side,
+        protocol=protocol,
         size_thirds=size_thirds or None,
         confusion=confusion or None,
         box_statistics=box_statistics or None,

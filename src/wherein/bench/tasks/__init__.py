@@ -4,6 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from wherein.bench.evaluate import PROTOCOLS
 from wherein.bench.task import Options, Task
 from wherein.errors import SpecError
 
@@ -30,7 +31,10 @@ def load_task(benchmark: str, data: Path, options: Options | None = None) -> Tas
     """The task of a benchmark on the data in a folder."""
     if benchmark not in TASKS:
         raise SpecError(f"no benchmark is called {benchmark!r}; choose one of {', '.join(TASKS)}")
+    asked = options or Options()
+    if asked.protocol not in (None, *PROTOCOLS):
+        raise SpecError(f"--protocol {asked.protocol} is none of {', '.join(PROTOCOLS)}")
     module, _, name = TASKS[benchmark].partition(":")
     kind = getattr(import_module(f"wherein.bench.tasks.{module}"), name)
-    task: Task = kind.load(benchmark, data, options or Options())
+    task: Task = kind.load(benchmark, data, asked)
     return task

@@ -60,7 +60,7 @@ class CaptionsTask(Task):
 
 
 def kept_target(hits: Sequence[Hit], position: Mapping[str, int], *, target: str) -> dict[str, Any]:
-    """The first places, and the 1-based rank and the score of one image; behind all images if it is absent."""
+    """The first places, and the 1-based rank and the score of one image; no score and last if it was not found."""
     found = next((n for n, hit in enumerate(hits) if hit.image_id == target), None)
     return {
         "rank": len(position) if found is None else found + 1,
@@ -72,8 +72,11 @@ def kept_target(hits: Sequence[Hit], position: Mapping[str, int], *, target: str
 
 def score_captions(benchmark: str, targets: Mapping[str, tuple[str, str]], answers: Answers) -> Evaluation:
     """Recall at 1, 5 and 10 and the median rank of the target."""
-    ranks = np.array([answers.kept[name]["rank"] for name in targets], dtype=np.float64)
-    figures = {f"R@{k}": float(np.mean(ranks <= k)) for k in RECALLS} | {"MedR": float(np.median(ranks))}
+    kept = {name: answers.kept[name] for name in targets}
+    ranks = np.array([one["rank"] for one in kept.values()], dtype=np.float64)
+    found = np.array([one["score"] is not None for one in kept.values()])
+    known = metrics.known_item(ranks, found=found, ks=RECALLS)
+    figures = {f"R@{k}": known[f"R@{k}"] for k in RECALLS} | {"MedR": float(np.median(ranks))}
     return Evaluation(
         benchmark=benchmark,
         protocol="known item",
@@ -82,12 +85,13 @@ def score_captions(benchmark: str, targets: Mapping[str, tuple[str, str]], answe
             QueryScore(
                 query_id=name,
                 group="",
-                metrics={"reciprocal": 1 / rank, "rank": float(rank)} | {f"R@{k}": float(rank <= k) for k in RECALLS},
-                detail={"text": text, **ranked_detail(answers, answers.kept[name], relevant=[image_id])},
+                metrics={"reciprocal": found[n] / rank, "rank": float(rank)}
+                | {f"R@{k}": float(found[n] and rank <= k) for k in RECALLS},
+                detail={"text": text, **ranked_detail(answers, kept[name], relevant=[image_id])},
             )
-            for (name, (image_id, text)), rank in zip(targets.items(), ranks, strict=True)
+            for n, ((name, (image_id, text)), rank) in enumerate(zip(targets.items(), ranks, strict=True))
         ),
-        curves=(recall_curve(ranks, most=len(answers.image_ids)),),
+        curves=(recall_curve(np.where(found, ranks, np.inf), most=len(answers.image_ids)),),
         warnings=(),
         reference=(),
     )

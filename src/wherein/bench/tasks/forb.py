@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,23 +25,32 @@ class ForbTask(Task):
 
     benchmark: str
     dataset: forb.Forb
+    protocol: str = "official"
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "ForbTask":
         """Read the metadata."""
-        options.require_only(benchmark=benchmark)
+        options.require_only("protocol", benchmark=benchmark)
         dataset = forb.load(data)
         if not dataset.database:
             raise DataError(f"{data} lists no database images; metadata/all_database_images.txt is needed")
-        return cls(benchmark=benchmark, dataset=dataset)
+        return cls(benchmark=benchmark, dataset=dataset, protocol=options.protocol or "official")
 
     def _file(self, name: str) -> Path:
         found = (self.dataset.root / place / name for place in PLACES)
         return next((path for path in found if path.is_file()), self.dataset.root / name)
 
+    @cached_property
+    def _files(self) -> dict[str, Path]:
+        return {name: self._file(name) for name in self.dataset.database}
+
     def images(self) -> dict[str, Path]:
         """The database, in its global order."""
-        return {name: self._file(name) for name in self.dataset.database}
+        return self._files
+
+    def query_files(self) -> dict[str, Path]:
+        """The query photos."""
+        return {query.image: self._file(query.image) for query in self.dataset.queries}
 
     def distractors(self) -> list[str]:
         """The database without every image that is relevant to some query."""
@@ -90,4 +100,4 @@ class ForbTask(Task):
                         ids = [numbers.get(answers.image_ids[row], beyond) for row in kept["ranking"]]
                         line = {"query_id": query.query_id, "candidate_db_ids": ids, "global_scores": kept["scores"]}
                         file.write(json.dumps(line) + "\n")
-        return evaluate("forb", data=self.dataset.root, predictions=answers.out)
+        return evaluate("forb", data=self.dataset.root, predictions=answers.out, protocol=self.protocol)

@@ -29,15 +29,17 @@ class PixelTask(Task):
     root: Path
     dataset: pixel.PixelRetrieval
     kind: str = DATABASE
+    protocol: str = "official"
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "PixelTask":
         """Read the truth and the pairs."""
-        options.require_only("task", "distractors", benchmark=benchmark)
+        options.require_only("task", "distractors", "protocol", benchmark=benchmark)
         kind = options.task or DATABASE
         if kind not in (DATABASE, PAIRS):
             raise SpecError(f"--task {kind} is none of {DATABASE}, {PAIRS}")
-        return cls(benchmark=benchmark, root=data, dataset=pixel.load(data, name=benchmark), kind=kind)
+        dataset = pixel.load(data, name=benchmark)
+        return cls(benchmark, data, dataset, kind=kind, protocol=options.protocol or "official")
 
     @cached_property
     def _files(self) -> dict[str, Path]:
@@ -76,4 +78,4 @@ class PixelTask(Task):
         if self.kind == DATABASE:
             truth = self.dataset.truth
             ranks = write_ranks(answers.out / f"{truth.name}_ranks.npy", self.root, truth, answers)
-        return evaluate(self.benchmark, data=self.root, predictions=path, ranks=ranks)
+        return evaluate(self.benchmark, data=self.root, predictions=path, ranks=ranks, protocol=self.protocol)

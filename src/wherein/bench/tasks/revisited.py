@@ -25,12 +25,14 @@ class RevisitedTask(Task):
     benchmark: str
     root: Path
     dataset: revisited.Revisited
+    protocol: str = "official"
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "RevisitedTask":
         """Read the truth."""
-        options.require_only("distractors", benchmark=benchmark)
-        return cls(benchmark=benchmark, root=data, dataset=revisited.load(data, name=benchmark))
+        options.require_only("distractors", "protocol", benchmark=benchmark)
+        dataset = revisited.load(data, name=benchmark)
+        return cls(benchmark=benchmark, root=data, dataset=dataset, protocol=options.protocol or "official")
 
     def images(self) -> dict[str, Path]:
         """The image list."""
@@ -50,7 +52,7 @@ class RevisitedTask(Task):
     def evaluate(self, answers: Answers) -> Evaluation:
         """Write the ranks array and score it under easy, medium and hard."""
         path = write_ranks(answers.out / f"{self.dataset.name}_ranks.npy", self.root, self.dataset, answers)
-        return evaluate(self.benchmark, data=self.root, predictions=path)
+        return evaluate(self.benchmark, data=self.root, predictions=path, protocol=self.protocol)
 
 
 def query_of(root: Path, dataset: revisited.Revisited, query: revisited.RevisitedQuery) -> Query:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ class SearchADTask(Task):
     def load(cls, benchmark: str, data: Path, options: Options) -> "SearchADTask":
         """Check the options; the files are read when they are needed."""
         options.require_only(
-            "split", "modality", "texts", "draw", "seed", "size_thirds", "confusion", benchmark=benchmark
+            "split", "modality", "texts", "draw", "seed", "size_thirds", "confusion", "protocol", benchmark=benchmark
         )
         _one_of("--modality", options.modality, MODALITIES)
         _one_of("--texts", options.texts, TEXTS)
@@ -49,24 +50,29 @@ class SearchADTask(Task):
         """The split that is searched."""
         return self.options.split or "val"
 
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        if self.split == "test":
+            return tuple(searchad.read_test_mapping(self.root).values())
+        return tuple(searchad.read_annotations(self.root, self.split))
+
+    @cached_property
+    def _support(self) -> tuple[searchad.SupportSet, ...]:
+        found = tuple(one for one in searchad.load_queries(self.root) if one.label in searchad.LABELS)
+        if not found:
+            raise DataError(f"{self.root / 'default_queries'} has no query for any of the 90 labels")
+        return found
+
     def images(self) -> dict[str, Path]:
         """The images of the split."""
-        names = (
-            tuple(searchad.read_test_mapping(self.root).values())
-            if self.split == "test"
-            else tuple(searchad.read_annotations(self.root, self.split))
-        )
-        return {name: self.root / name for name in names}
+        return {name: self.root / name for name in self._names}
 
     def questions(self) -> Sequence[Question]:
         """One question per label that has a default query."""
-        support = [one for one in searchad.load_queries(self.root) if one.label in searchad.LABELS]
-        if not support:
-            raise DataError(f"{self.root / 'default_queries'} has no query for any of the 90 labels")
         drawn = self._drawn() if self.options.draw is not None else {}
         return [
             Question(question_id=one.label, query=Query(parts=tuple(self._parts(one, drawn.get(one.label)))))
-            for one in support
+            for one in self._support
         ]
 
     def _parts(self, support: searchad.SupportSet, drawn: Sequence[Support] | None) -> Iterator[Part]:
@@ -101,14 +107,16 @@ class SearchADTask(Task):
     def evaluate(self, answers: Answers) -> Evaluation:
         """Write `{label: [paths]}` and score it as the devkit does."""
         path = answers.out / f"searchad_{self.split}.json"
-        write_predictions(path, answers, known=set(self.images()))
+        write_predictions(path, answers, known=set(self._names))
         if self.split == "test":
             note = f"the truth of the test split is not public; {path} is ready to be made a submission"
             return Evaluation(self.benchmark, "official", {}, (), (), (note,), ())
-        scored = evaluate("searchad", data=self.root, predictions=path, split=self.split)
+        scored = evaluate(
+            "searchad", data=self.root, predictions=path, split=self.split, protocol=self.options.protocol or "official"
+        )
         found = variants(self.root, self.split, answers, options=self.options)
         scores = {**scored.scores, **({"variants": found} if found else {})}
-        unread = [f"{one.label}: {', '.join(one.unread)}" for one in searchad.load_queries(self.root) if one.unread]
+        unread = [f"{one.label}: {', '.join(one.unread)}" for one in self._support if one.unread]
         notes = (f"parts of the default queries were not understood: {'; '.join(unread[:3])}",) if unread else ()
         return Evaluation(
             benchmark=scored.benchmark,

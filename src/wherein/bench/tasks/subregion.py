@@ -33,7 +33,7 @@ class SubRegionTask(Task):
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "SubRegionTask":
         """Read the annotations."""
-        options.require_only("perturb", "draw", "target_only", "box_statistics", benchmark=benchmark)
+        options.require_only("perturb", "draw", "target_only", "box_statistics", "protocol", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=subregion.load(data), options=options)
 
     @cached_property
@@ -105,8 +105,11 @@ class SubRegionTask(Task):
             for name, (one, text) in self.asked.items():
                 ids = [answers.image_ids[place] for place in answers.kept[name]["ranking"]]
                 ranking = [frame_of[image_id] for image_id in ids if image_id in frame_of]
-                file.write(json.dumps({"author": one.author, "id": one.id, "text": text, "ranking": ranking}) + "\n")
-        scored = evaluate("subregion", data=self.dataset.root, predictions=path)
+                author = f"{subregion.SETS[one.set]}/{one.author}"  # one author may number both sets alike
+                file.write(json.dumps({"author": author, "id": one.id, "text": text, "ranking": ranking}) + "\n")
+        scored = evaluate(
+            "subregion", data=self.dataset.root, predictions=path, protocol=self.options.protocol or "official"
+        )
         notes = () if takes_places() else ("queries of this engine carry no place: boxes were not used",)
         scores = dict(scored.scores)
         if self.options.box_statistics:

@@ -72,15 +72,17 @@ def _holds(box: Box, point: tuple[float, float]) -> bool:
 def score_known_items(benchmark: str, targets: Mapping[str, tuple[str, str]], answers: Answers) -> Evaluation:
     """Known-item figures of every label, and their mean over labels."""
     labels = sorted({label for _, label in targets.values()})
+    kept = {name: answers.kept[name] for name in targets}
     by_label: dict[str, dict[str, float]] = {}
     for label in labels:
-        own = [answers.kept[name] for name, (_, one) in targets.items() if one == label]
-        figures = metrics.known_item([kept["rank"] for kept in own], ks=RECALLS)
-        by_label[label] = figures | {"pointing": float(np.mean([kept["inside"] for kept in own]))}
+        own = [kept[name] for name, (_, one) in targets.items() if one == label]
+        found = [one["score"] is not None for one in own]
+        figures = metrics.known_item([one["rank"] for one in own], found=found, ks=RECALLS)
+        by_label[label] = figures | {"pointing": float(np.mean([one["inside"] for one in own]))}
     macro = {
         name: float(np.mean([by_label[label][name] for label in labels])) for name in ("R@1", "R@10", "MNR", "pointing")
     }
-    ranks = np.array([answers.kept[name]["rank"] for name in targets], dtype=np.float64)
+    ranks = np.array([one["rank"] if one["score"] is not None else np.inf for one in kept.values()])
     return Evaluation(
         benchmark=benchmark,
         protocol="known item, macro over labels",
@@ -90,15 +92,15 @@ def score_known_items(benchmark: str, targets: Mapping[str, tuple[str, str]], an
                 query_id=name,
                 group=label,
                 metrics={
-                    "reciprocal": 1 / answers.kept[name]["rank"],
-                    "rank": float(answers.kept[name]["rank"]),
-                    "pointing": float(answers.kept[name]["inside"]),
+                    "reciprocal": 1 / kept[name]["rank"] if kept[name]["score"] is not None else 0.0,
+                    "rank": float(kept[name]["rank"]),
+                    "pointing": float(kept[name]["inside"]),
                 },
-                detail={"text": label, **ranked_detail(answers, answers.kept[name], relevant=[image_id])},
+                detail={"text": label, **ranked_detail(answers, kept[name], relevant=[image_id])},
             )
             for name, (image_id, label) in targets.items()
         ),
         curves=(recall_curve(ranks, most=len(answers.image_ids)),),
-        warnings=no_region_warning(any(kept["pointed"] for kept in answers.kept.values()), "pointing is 0"),
+        warnings=no_region_warning(any(one["pointed"] for one in kept.values()), "pointing is 0"),
         reference=(),
     )
