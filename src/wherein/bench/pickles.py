@@ -149,6 +149,7 @@ _MAKERS: Final = {
 
 class _DataUnpickler(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str) -> Any:
+        """The stand-in for a name, never what the name means."""
         maker = _MAKERS.get(f"{module_name}.{global_name}")
         if maker is None:
             raise _Refused(f"{module_name}.{global_name}")
