@@ -335,9 +335,10 @@ class Catalogue:
         return int(self._db.execute("SELECT file FROM images WHERE id = ?", (image,)).fetchone()[0])
 
     def place(self, image: int, layer: str) -> tuple[int, int, int] | None:
-        """(shard, rows of the shard, row) of an image in a layer with one row an image."""
+        """(shard, rows of the shard, row) of the whole image in a layer."""
         found: tuple[int, int, int] | None = self._db.execute(
-            "SELECT s.id, s.rows, r.row FROM rows r JOIN shards s ON s.id = r.shard WHERE r.image = ? AND s.layer = ?",
+            "SELECT s.id, s.rows, r.row FROM rows r JOIN shards s ON s.id = r.shard WHERE r.image = ? AND s.layer = ? "
+            "AND r.box IS NULL",
             (image, layer),
         ).fetchone()
         return found

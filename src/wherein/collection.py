@@ -18,9 +18,9 @@ from wherein.errors import CollectionNotFound, InputError
 from wherein.image import MAX_PIXELS, ImageLike
 from wherein.index import Mask
 from wherein.query import Method, Part, Query
-from wherein.records import Filter
+from wherein.records import Filter, ImageRecord
 from wherein.region import Grid
-from wherein.search import Hit, Ranked, Ranking, notes, rank
+from wherein.search import Candidate, Hit, Ranking, notes, rank
 from wherein.store import FOLDER, Store
 from wherein.sync import AddReport, Progress, Settings, Sync, default_workers, image_id_of
 from wherein.views import View, Views
@@ -99,7 +99,7 @@ class Collection:
         self._store = store
         self._wanted = encoder
         self._views = Views(store)
-        self._hits = dict[int, Hit]()
+        self._known = dict[int, tuple[ImageRecord, Path | None]]()
         self._encoders = dict[str, Encoder]()
 
     def __enter__(self) -> Self:
@@ -200,8 +200,8 @@ class Collection:
         searched = len(view.images) if allowed is None else int(allowed.sum())
         hits, kind = list[Hit](), "cosine"
         if searched:
-            ranked = rank(asked, view.scorer, encoder=encoder, method=how, k=k, allowed=allowed)
-            hits, kind = self._describe(view.images[ranked.images].tolist(), ranked), ranked.score_kind
+            ranked = rank(asked, view, encoder=encoder, method=how, k=k, allowed=allowed)
+            hits, kind = [self._hit(view, found) for found in ranked.candidates], ranked.score_kind
         return Ranking(tuple(hits), str(asked), encoder.spec, str(how), kind, searched, notes(asked, how))
 
     def image_ids(self, *, folder: str | None = None, tags: Sequence[str] = ()) -> list[str]:
@@ -296,18 +296,22 @@ class Collection:
         keys = [key for key, _ in self._store.catalogue.live_images(filter_)]
         return np.isin(view.images, np.array(keys, np.int64))
 
-    def _describe(self, keys: list[int], ranked: Ranked) -> list[Hit]:
-        for key in keys:
-            if key not in self._hits:
-                image, _ = self._store.catalogue.describe(key)
-                path = self._store.file_path(key)
-                self._hits[key] = Hit(image.image_id, 0.0, None, None, path, image.size_wh, image.seconds)
-        return [
-            Hit(known.image_id, score, None, box, known.path, known.size_wh, known.seconds)
-            for known, score, box in zip(
-                (self._hits[key] for key in keys), ranked.scores.tolist(), ranked.regions, strict=True
-            )
-        ]
+    def _hit(self, view: View, found: Candidate) -> Hit:
+        key = int(view.images[found.image])
+        if key not in self._known:
+            image, _ = self._store.catalogue.describe(key)
+            self._known[key] = (image, self._store.file_path(key))
+        image, path = self._known[key]
+        return Hit(
+            image_id=image.image_id,
+            score=found.score,
+            box=found.box,
+            path=path,
+            size_wh=image.size_wh,
+            seconds=image.seconds,
+            mask=found.mask,
+            inliers=found.inliers,
+        )
 
     def _keys(self, image_ids: Iterable[str]) -> list[int]:
         keys = []
@@ -320,7 +324,7 @@ class Collection:
 
     def _forget(self) -> None:
         self._views.clear()
-        self._hits.clear()
+        self._known.clear()
 
 
 def _check_layers(layers: Sequence[str]) -> None:

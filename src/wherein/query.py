@@ -27,6 +27,8 @@ OPTIONS: Final = {
     "fill": ("patch", "crop"),
     "support": ("mean", "max"),
 }
+STEPS: Final[dict[str, str]] = {}
+"""What is done with a ranking: word → `module:function`, a `wherein.search.Step`."""
 WHERE_SEARCH: Final = "static-9@0.1"
 """What a query with a place is searched with when no method is named."""
 _WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>\d+(?:\.\d+)?)$", re.DOTALL)
@@ -203,6 +205,8 @@ class Method:
     cells: str = "any"
     fill: str = "patch"
     support: str = "mean"
+    steps: tuple[str, ...] = ()
+    """Words of STEPS, in the order they are done."""
 
     def __str__(self) -> str:
         return self.written or self.search or "whole"
@@ -233,6 +237,8 @@ class Method:
             name, *options = word.split("~")
             if name in SEARCHES:
                 method = replace(method, search=name)
+            elif name in STEPS:
+                method = replace(method, steps=(*method.steps, name))
             elif name.startswith("static-"):
                 method = replace(method, search=str(_grid(name, spec)))
             elif name.partition(":")[0] in families():
@@ -241,10 +247,11 @@ class Method:
                 encoders = ", ".join(sorted(families()))
                 raise SpecError(
                     f"method {spec!r}: nothing is called {name!r}. Encoders: {encoders}. "
-                    f"Searches: {', '.join(SEARCHES)}, {GRIDS}."
+                    f"Searches: {', '.join(SEARCHES)}, {GRIDS}. Steps: {', '.join(STEPS) or 'none'}."
                 )
             for option in options:
-                method = replace(method, **{_option(option, spec): option})
+                chosen: dict[str, Any] = {_option(option, spec): option}
+                method = replace(method, **chosen)
         return method
 
     def for_query(self, query: Query) -> Self:

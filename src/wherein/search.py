@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import overload
+from typing import Protocol, overload
 
 import numpy as np
 
@@ -13,10 +14,10 @@ from wherein.embed import detail
 from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import QueryError
 from wherein.image import decode
-from wherein.index import Ints, Mask, best
-from wherein.query import Method, Part, Query
+from wherein.index import Mask, best
+from wherein.query import STEPS, Method, Part, Query
 from wherein.region import Box, place_suffix
-from wherein.scorers import Scorer
+from wherein.views import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class Hit:
     path: Path | None = None
     size_wh: tuple[int, int] = (0, 0)
     seconds: float | None = None
+    mask: Mask | None = None
+    """The pixels that matched, bool (h, w) at any resolution of the same aspect."""
+    inliers: int | None = None
+    """How many keypoint matches agree with one view of the object, where they were verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +75,73 @@ class _Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """The best images by number, best first, with the region that matched."""
+class Candidate:
+    """An image in a ranking that is being made: its number in the view, and what is known of it so far."""
 
-    images: Ints
-    scores: Floats
-    regions: list[Box | None]
+    image: int
+    score: float
+    box: Box | None = None
+    mask: Mask | None = None
+    inliers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Candidates, best first, and the kind of their scores."""
+
+    candidates: tuple[Candidate, ...]
     score_kind: str
 
 
-def rank(query: Query, scorer: Scorer, *, encoder: Encoder, method: Method, k: int, allowed: Mask | None) -> Ranked:
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a step may use: what was asked, how, and what the collection keeps of each image."""
+
+    query: Query
+    method: Method
+    encoder: Encoder
+    view: View
+    scores: Floats
+    """(images,) the score of every image before the steps"""
+    allowed: Mask | None
+    k: int
+
+
+class Step(Protocol):
+    """What is done with a ranking: verify it, expand it, locate in it."""
+
+    depth: int
+    """How many candidates it wants to see, at least."""
+
+    def __call__(self, context: Context, ranked: Ranked) -> Ranked:
+        """The ranking after the step."""
+
+
+def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, allowed: Mask | None) -> Ranked:
     """The best k images, among those `allowed`."""
     groups = _groups(query, encoder, method)
-    each = [scorer.scores(group.vectors, group.where).max(axis=0) for group in groups]
+    each = [view.scorer.scores(group.vectors, group.where).max(axis=0) for group in groups]
     if len(groups) == 1:
         total, kind = each[0], "cosine"
     else:
         parts = [group.weight * _standardised(scores) for group, scores in zip(groups, each, strict=True)]
         total, kind = np.asarray(np.sum(parts, axis=0), np.float32), "standardised"
-    top = best(total, k=k, allowed=allowed)
+    steps = [_load_step(word) for word in method.steps]
+    top = best(total, k=max([k, *(step.depth for step in steps)]), allowed=allowed)
     first = groups[0]
-    return Ranked(top.images, top.scores, scorer.regions(first.vectors[0], first.where, top.images), kind)
+    regions = view.scorer.regions(first.vectors[0], first.where, top.images)
+    found = zip(top.images.tolist(), top.scores.tolist(), regions, strict=True)
+    ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), kind)
+    context = Context(query, method, encoder, view, total, allowed, k)
+    for step in steps:
+        ranked = step(context, ranked)
+    return Ranked(ranked.candidates[:k], ranked.score_kind)
+
+
+def _load_step(word: str) -> Step:
+    module, _, name = STEPS[word].partition(":")
+    step: Step = getattr(import_module(module), name)
+    return step
 
 
 def notes(query: Query, method: Method) -> tuple[str, ...]:

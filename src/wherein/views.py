@@ -9,12 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from wherein.embed import layers_of
-from wherein.encoders import Encoder
+from wherein.encoders import Encoder, Floats
 from wherein.errors import CollectionCorrupt, InputError
 from wherein.index import Ints
 from wherein.query import Method
 from wherein.region import Box, Grid
-from wherein.scorers import CellScorer, PatchScorer, Scorer, TheoreticalScorer, WholeScorer, blocks_of, pool_cells
+from wherein.scorers import (
+    CellScorer,
+    PatchScorer,
+    Scorer,
+    TheoreticalScorer,
+    WholeScorer,
+    as_floats,
+    blocks_of,
+    pool_cells,
+)
 from wherein.shards import Array, read_array, write_array
 from wherein.store import Layer, Store
 
@@ -24,7 +33,22 @@ class View:
     """What a method searches: the images it can rank, in the order of their ids, and their scorer."""
 
     images: Ints
+    """(n,) the catalogue's keys"""
     scorer: Scorer
+    store: Store
+
+    def thumb(self, image: int) -> bytes | None:
+        """The small JPEG of image number `image`, where the collection keeps one."""
+        return self.store.thumb(int(self.images[image]))
+
+    def grid(self, image: int, *, kind: str, encoder: Encoder) -> Floats | None:
+        """The stored `patches` or `dense` grid (gh, gw, c) of the whole image; None where the layer is not kept."""
+        for layer in layers_of(encoder, [kind]):
+            place = self.store.catalogue.place(int(self.images[image]), layer.name)
+            if place is not None:
+                shard, _, row = place
+                return as_floats(self.store.array(layer.name, shard)[row])
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +101,7 @@ class Views:
             scorer = TheoreticalScorer([self._store.file_path(key) for key in places.images.tolist()], encoder)
         else:
             scorer = WholeScorer(self._matrix(layer, places.rows), places.owners, places.boxes)
-        return View(places.images, scorer)
+        return View(places.images, scorer, self._store)
 
     def _places(self, layer: Layer) -> _Places:
         found = self._store.catalogue.live_rows(layer.name).fetchall()
