@@ -152,6 +152,7 @@ def _from_bytes(data: bytes, where: str, *, at_least: Detail | None, max_pixels:
 
 
 def _finish(picture: PIL.Image.Image, full_wh: tuple[int, int]) -> Image:
+    picture.load()  # first, because a TIFF turns itself upright as it loads, and then says so
     turn, taken = _exif(picture)
     rgb = _to_rgb(picture)
     if turn is not None:
@@ -163,7 +164,6 @@ def _finish(picture: PIL.Image.Image, full_wh: tuple[int, int]) -> Image:
 
 def _to_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
     if picture.mode == "RGB":
-        picture.load()
         return picture
     if picture.mode.startswith("I") or picture.mode == "F":
         return PIL.Image.fromarray(_to_eight_bits(np.asarray(picture))).convert("RGB")

@@ -61,7 +61,7 @@ def read_array(path: Path) -> Array:
     """Map a shard into memory; nothing is read before it is used."""
     try:
         rows: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise CollectionCorrupt(f"{path}: cannot be read ({error}). Run `wherein check` to mend it.") from error
     return rows
 

@@ -50,7 +50,8 @@ def keyframes(path: str | os.PathLike[str]) -> Iterator[Keyframe]:
     except InputError:
         raise
     except Exception as error:  # libav raises one class per error code
-        raise UnreadableImage(f"{os.fspath(path)}: cannot be decoded ({error}). Re-encode the file.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableImage(f"{os.fspath(path)}: cannot be decoded ({reason}). Re-encode the file.") from error
 
 
 def _decode(container: Any, stream: Any) -> Iterator[Keyframe]:

@@ -1,0 +1,88 @@
+"""What many tests need: files painted in the toy encoder's colours, so that every answer can be worked out by hand."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+import wherein
+from wherein.encoders.toy import COLOURS
+
+Paint = Callable[..., Path]
+
+
+def striped(*colours: str, size_wh: tuple[int, int] = (64, 48)) -> PIL.Image.Image:
+    """Equal upright stripes of the named colours, left to right."""
+    width, height = size_wh
+    column = np.array([COLOURS[colours[x * len(colours) // width]] for x in range(width)], np.uint8)
+    return PIL.Image.fromarray(np.broadcast_to(column, (height, width, 3)).copy())
+
+
+@pytest.fixture
+def picture() -> Callable[..., PIL.Image.Image]:
+    """`picture("red", "blue")` is half red, half blue."""
+    return striped
+
+
+@pytest.fixture
+def paint() -> Paint:
+    """`paint(path, "red", "blue")` writes such a picture, and its folder; the format follows the suffix."""
+
+    def save(path: Path, *colours: str, size_wh: tuple[int, int] = (64, 48), **options: object) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        striped(*colours, size_wh=size_wh).save(path, **options)  # type: ignore[arg-type]
+        return path
+
+    return save
+
+
+@pytest.fixture
+def folder(tmp_path: Path, paint: Paint) -> Path:
+    """Four pictures that no two share a colour share in."""
+    root = tmp_path / "pictures"
+    paint(root / "red.png", "red")
+    paint(root / "blue.png", "blue")
+    paint(root / "holiday" / "half.png", "red", "blue")
+    paint(root / "holiday" / "third.png", "red", "blue", "green")
+    return root
+
+
+@pytest.fixture
+def collection(folder: Path) -> Iterator[wherein.Collection]:
+    """An empty toy collection inside `folder`."""
+    with wherein.open(folder, create=True, encoder="toy") as opened:
+        yield opened
+
+
+@pytest.fixture
+def film() -> Callable[..., Path]:
+    """`film(path, ["red", "blue"])` is a film of 10 frames a second that shows each picture for two seconds.
+
+    Each picture begins with a keyframe, and is the only one unless the codec makes every frame one.
+    """
+
+    def make(
+        path: Path,
+        scenes: list[str | tuple[str, ...]],
+        *,
+        codec: str = "mpeg4",
+        size_wh: tuple[int, int] = (64, 48),
+    ) -> Path:
+        import av
+        from av.video.stream import VideoStream
+
+        with av.open(str(path), "w") as container:
+            stream = container.add_stream(codec, rate=10, options={"g": "20", "sc_threshold": "1000000000"})
+            assert isinstance(stream, VideoStream)
+            stream.width, stream.height = size_wh
+            stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+            for scene in scenes:
+                picture = striped(*([scene] if isinstance(scene, str) else scene), size_wh=size_wh)
+                for _ in range(20):
+                    container.mux(stream.encode(av.VideoFrame.from_ndarray(np.asarray(picture), format="rgb24")))
+            container.mux(stream.encode(None))
+        return path
+
+    return make

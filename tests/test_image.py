@@ -1,0 +1,407 @@
+"""Decoding: every format upright and in the right colours, every bad file with its reason."""
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from wherein.errors import OversizedImage, UnreadableImage
+from wherein.image import Image, decode, looks_like_image
+from wherein.region import Box
+
+Picture = Callable[..., PIL.Image.Image]
+RED, WHITE, BLUE = (255, 0, 0), (255, 255, 255), (0, 0, 255)
+
+
+def encoded(picture: PIL.Image.Image, format_: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, format_, **options)
+    return buffer.getvalue()
+
+
+def near(pixel: object, colour: tuple[int, int, int], tolerance: int = 12) -> bool:
+    return bool(np.abs(np.asarray(pixel, int) - colour).max() <= tolerance)
+
+
+def is_red_then_blue(image: Image) -> bool:
+    height, width = image.pixels.shape[:2]
+    return near(image.pixels[height // 2, width // 8], RED) and near(image.pixels[height // 2, -width // 8], BLUE)
+
+
+# --- formats -------------------------------------------------------------------------------------------
+
+FORMATS = [
+    pytest.param("JPEG", {"quality": 95, "subsampling": 0}, id="jpeg"),
+    pytest.param("JPEG", {"quality": 95, "progressive": True}, id="progressive jpeg"),
+    pytest.param("PNG", {}, id="png"),
+    pytest.param("WEBP", {"lossless": True}, id="lossless webp"),
+    pytest.param("WEBP", {"quality": 95}, id="lossy webp"),
+    pytest.param("GIF", {}, id="gif"),
+    pytest.param("TIFF", {}, id="plain tiff"),
+    pytest.param("TIFF", {"compression": "tiff_lzw"}, id="compressed tiff"),
+    pytest.param("BMP", {}, id="bmp"),
+    pytest.param("AVIF", {"quality": 95}, id="avif"),
+]
+
+
+@pytest.mark.parametrize(("format_", "options"), FORMATS)
+def test_every_format_decodes_to_its_colours(picture: Picture, format_: str, options: dict[str, object]) -> None:
+    data = encoded(picture("red", "blue"), format_, **options)
+    assert looks_like_image(data[:32])
+    image = decode(data)
+    assert image.pixels.shape == (48, 64, 3)
+    assert image.pixels.dtype == np.uint8
+    assert is_red_then_blue(image)
+
+
+def test_heic_decodes_to_its_colours(picture: Picture) -> None:
+    import pillow_heif
+
+    buffer = io.BytesIO()
+    pillow_heif.from_pillow(picture("red", "blue")).save(buffer, quality=95)
+    assert looks_like_image(buffer.getvalue()[:32])
+    assert is_red_then_blue(decode(buffer.getvalue()))
+
+
+def test_heic_turned_by_its_camera_decodes_upright(picture: Picture) -> None:
+    import pillow_heif
+
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    turned = picture("red", "blue").transpose(PIL.Image.Transpose.ROTATE_90)
+    buffer = io.BytesIO()
+    pillow_heif.from_pillow(turned).save(buffer, quality=95, exif=exif.tobytes())
+    image = decode(buffer.getvalue())
+    assert image.size_wh == image.full_wh == (64, 48)
+    assert is_red_then_blue(image)
+
+
+def avif_that_calls_itself_mif1(picture: PIL.Image.Image) -> bytes:
+    data = encoded(picture, "AVIF", quality=95)
+    assert data[4:12] == b"ftypavif"
+    brands = data[16 : int.from_bytes(data[:4], "big")]
+    assert b"avif" in brands
+    return data[:8] + b"mif1" + data[12:]
+
+
+def test_an_avif_that_calls_itself_mif1_is_still_avif(picture: Picture) -> None:
+    assert is_red_then_blue(decode(avif_that_calls_itself_mif1(picture("red", "blue"))))
+
+
+def grey_16(values: list[int], order: str) -> PIL.Image.Image:
+    kind = np.dtype(f"{order}u2")
+    flat = np.repeat(np.array(values, kind)[None], 4, axis=0)
+    mode = "I;16" if order == "<" else "I;16B"
+    return PIL.Image.frombytes(mode, (len(values), 4), flat.tobytes())
+
+
+MODES = [
+    pytest.param(lambda p: encoded(p.convert("P"), "PNG"), id="a palette"),
+    pytest.param(lambda p: encoded(p.convert("RGBA"), "PNG"), id="an opaque alpha channel"),
+    pytest.param(lambda p: encoded(p.convert("CMYK"), "JPEG", quality=95), id="a CMYK jpeg"),
+    pytest.param(lambda p: encoded(p.convert("CMYK"), "TIFF"), id="a CMYK tiff"),
+    pytest.param(lambda p: encoded(p.convert("YCbCr"), "JPEG", quality=95), id="a YCbCr jpeg"),
+]
+
+
+@pytest.mark.parametrize("save", MODES)
+def test_every_mode_decodes_to_its_colours(picture: Picture, save: Callable[[PIL.Image.Image], bytes]) -> None:
+    assert is_red_then_blue(decode(save(picture("red", "blue"))))
+
+
+@pytest.mark.parametrize(
+    ("data", "greys"),
+    [
+        pytest.param(encoded(PIL.Image.new("1", (2, 4), 1), "PNG"), [255, 255], id="one bit white"),
+        pytest.param(encoded(PIL.Image.new("L", (2, 4), 77), "PNG"), [77, 77], id="eight bit grey"),
+        pytest.param(encoded(PIL.Image.new("LA", (2, 4), (0, 0)), "PNG"), [255, 255], id="see-through is white"),
+        pytest.param(encoded(PIL.Image.new("LA", (2, 4), (0, 255)), "PNG"), [0, 0], id="opaque stays"),
+        pytest.param(encoded(grey_16([0, 65535], "<"), "PNG"), [0, 255], id="sixteen bit png"),
+        pytest.param(encoded(grey_16([0, 25700], "<"), "PNG"), [0, 100], id="dark sixteen bits stay dark"),
+        pytest.param(encoded(grey_16([0, 25700], "<"), "TIFF"), [0, 100], id="sixteen bit tiff"),
+        pytest.param(encoded(grey_16([0, 25700], ">"), "TIFF"), [0, 100], id="big-endian sixteen bit tiff"),
+        pytest.param(
+            encoded(PIL.Image.fromarray(np.tile(np.array([0.0, 2.0], np.float32), (4, 1))), "TIFF"),
+            [0, 255],
+            id="floats stretch",
+        ),
+        pytest.param(
+            encoded(PIL.Image.fromarray(np.tile(np.array([np.nan, 2.0], np.float32), (4, 1))), "TIFF"),
+            [0, 255],
+            id="nan is black",
+        ),
+    ],
+)
+def test_grey_of_every_depth_keeps_its_brightness(data: bytes, greys: list[int]) -> None:
+    assert decode(data).pixels[0, :, 0].tolist() == greys
+
+
+def test_transparency_shows_white_paper() -> None:
+    see_through = PIL.Image.new("RGBA", (4, 4), (255, 0, 0, 0))
+    assert near(decode(encoded(see_through, "PNG")).pixels[0, 0], WHITE, 0)
+
+
+@pytest.mark.parametrize("format_", ["GIF", "TIFF", "WEBP", "PNG"])
+def test_the_first_of_several_frames_is_taken(picture: Picture, format_: str) -> None:
+    frames = {"save_all": True, "append_images": [picture("green"), picture("white")]}
+    image = decode(encoded(picture("red"), format_, **frames))
+    assert near(image.pixels[5, 5], RED, 4)
+
+
+def test_the_suffix_does_not_matter(tmp_path: Path, picture: Picture) -> None:
+    data = encoded(picture("red", "blue"), "PNG")
+    for name in ("really-a-png.jpg", "no-suffix-at-all", "really-a-png.nef", "really-a-png.heic"):
+        (tmp_path / name).write_bytes(data)
+        assert is_red_then_blue(decode(tmp_path / name))
+
+
+# --- orientation, time, detail -------------------------------------------------------------------------
+
+UNDO = {
+    1: None,
+    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
+    3: PIL.Image.Transpose.ROTATE_180,
+    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
+    5: PIL.Image.Transpose.TRANSPOSE,
+    6: PIL.Image.Transpose.ROTATE_90,  # a camera held so that the picture must be turned 270° to stand
+    7: PIL.Image.Transpose.TRANSVERSE,
+    8: PIL.Image.Transpose.ROTATE_270,
+}
+
+
+def quarters() -> PIL.Image.Image:
+    """No two quarters alike, and wider than high: every turn and mirror shows."""
+    pixels = np.zeros((32, 64, 3), np.uint8)
+    pixels[:16, :32], pixels[:16, 32:], pixels[16:, :32] = RED, WHITE, BLUE
+    return PIL.Image.fromarray(pixels)
+
+
+@pytest.mark.parametrize("orientation", UNDO)
+@pytest.mark.parametrize("format_", ["JPEG", "PNG", "TIFF", "WEBP"])
+def test_every_exif_orientation_decodes_upright(orientation: int, format_: str) -> None:
+    undo = UNDO[orientation]
+    stored = quarters() if undo is None else quarters().transpose(undo)
+    exif = PIL.Image.Exif()
+    exif[0x0112] = orientation
+    image = decode(encoded(stored, format_, quality=95, exif=exif), at_least=lambda _: 8)
+    assert image.full_wh == (64, 32)
+    height, width = image.pixels.shape[:2]
+    assert width == 2 * height
+    corners = [image.pixels[height // 4, width // 4], image.pixels[height // 4, -width // 4]]
+    corners += [image.pixels[-height // 4, width // 4], image.pixels[-height // 4, -width // 4]]
+    for pixel, colour in zip(corners, (RED, WHITE, BLUE, (0, 0, 0)), strict=True):
+        assert near(pixel, colour, 20)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "taken"),
+    [
+        pytest.param("", None, id="no time"),
+        pytest.param("2024:02:29 13:14:15", datetime(2024, 2, 29, 13, 14, 15), id="a time"),
+        pytest.param("2024:02:29 13:14:15\x00", datetime(2024, 2, 29, 13, 14, 15), id="a padded time"),
+        pytest.param("0000:00:00 00:00:00", None, id="a camera without a clock"),
+        pytest.param("0001:01:01 00:00:00", None, id="year one is no time stamp"),
+        pytest.param("yesterday", None, id="words are not a time"),
+    ],
+)
+def test_when_it_was_taken(picture: Picture, stamp: str, taken: datetime | None) -> None:
+    exif = PIL.Image.Exif()
+    exif.get_ifd(0x8769)[0x9003] = stamp
+    assert decode(encoded(picture("red"), "JPEG", exif=exif)).taken == taken
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
+def test_broken_exif_does_not_cost_the_picture(picture: Picture) -> None:
+    data = encoded(picture("red", "blue"), "JPEG", quality=95, subsampling=0)
+    rubbish = b"Exif\0\0MM\0*" + b"\xff" * 20
+    marker = b"\xff\xe1" + struct.pack(">H", len(rubbish) + 2) + rubbish
+    assert is_red_then_blue(decode(data[:2] + marker + data[2:]))
+
+
+@pytest.mark.parametrize(
+    ("side", "expected"),
+    [
+        pytest.param(1, (80, 60), id="an eighth is the least"),
+        pytest.param(60, (80, 60), id="exactly enough"),
+        pytest.param(61, (160, 120), id="one more takes the next scale"),
+        pytest.param(300, (640, 480), id="nearly all takes all"),
+        pytest.param(9999, (640, 480), id="never enlarged"),
+    ],
+)
+def test_a_large_jpeg_is_decoded_no_larger_than_needed(picture: Picture, side: int, expected: tuple[int, int]) -> None:
+    image = decode(encoded(picture("red", "blue", size_wh=(640, 480)), "JPEG"), at_least=lambda _: side)
+    assert image.size_wh == expected
+    assert image.full_wh == (640, 480)
+
+
+def test_a_crop_keeps_both_sizes(picture: Picture) -> None:
+    image = decode(encoded(picture("red", "blue", size_wh=(640, 480)), "JPEG"), at_least=lambda _: 60)
+    right = image.crop(Box(0.5, 0, 1, 1))
+    assert (right.size_wh, right.full_wh) == ((40, 60), (320, 480))
+    assert near(right.pixels[30, 20], BLUE)
+
+
+@pytest.mark.parametrize("size_wh", [(1, 1), (1, 3000), (3000, 1), (65, 63)])
+def test_any_shape_can_be_squashed(picture: Picture, size_wh: tuple[int, int]) -> None:
+    squashed = decode(picture("red", size_wh=size_wh)).resized((16, 16))
+    assert squashed.shape == (16, 16, 3)
+    assert near(squashed[8, 8], RED, 0)
+
+
+# --- from memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(), (0, 5), (5,), (5, 5, 2), (5, 5, 5), (2, 5, 5, 3), (5, 0, 3)],
+)
+def test_an_array_that_is_no_image_says_what_to_give(shape: tuple[int, ...]) -> None:
+    with pytest.raises(UnreadableImage, match="give"):
+        decode(np.zeros(shape, np.uint8))
+    with pytest.raises(UnreadableImage, match="float64"):
+        decode(np.zeros((4, 4, 3)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (4, 6, 1), (4, 6, 3), (4, 6, 4)])
+def test_grey_colour_and_alpha_arrays_decode(shape: tuple[int, ...]) -> None:
+    image = decode(np.full(shape, 255, np.uint8))
+    assert image.size_wh == (6, 4)
+    assert near(image.pixels[0, 0], WHITE, 0)
+
+
+def test_an_array_that_is_a_view_decodes(picture: Picture) -> None:
+    flipped = np.asarray(picture("blue", "red"))[:, ::-1]
+    assert is_red_then_blue(decode(flipped))
+
+
+def test_a_picture_in_memory_is_not_changed(picture: Picture) -> None:
+    mine = picture("red", "blue").convert("P")
+    assert is_red_then_blue(decode(mine))
+    assert mine.mode == "P"
+
+
+# --- files that cannot be used -------------------------------------------------------------------------
+
+
+def png_bomb(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+def unreadable(picture: Picture) -> dict[str, bytes]:
+    jpeg = encoded(picture("red", "blue", size_wh=(640, 480)), "JPEG")
+    png = encoded(PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)), "PNG")
+    return {
+        "empty.jpg": b"",
+        "text.jpg": b"this is no image",
+        "zeros.jpg": bytes(1000),
+        "head-only.jpg": jpeg[:20],
+        "truncated.jpg": jpeg[: len(jpeg) // 2],
+        "truncated.png": png[: len(png) // 2],
+        "corrupt.png": png[:100] + bytes(200) + png[300:],
+        "text.nef": b"this is no raw photo" * 10,
+        "tiff-that-is-no-raw.dng": b"II*\0\x08\0\0\0" + bytes(40),
+        "broken.heic": b"\0\0\0\x18ftypheic\0\0\0\0" + bytes(100),
+        "broken.webp": b"RIFF\x10\0\0\0WEBPVP8 " + bytes(10),
+        "broken.gif": b"GIF89a" + bytes(3),
+    }
+
+
+def test_bad_files_say_which_and_why(tmp_path: Path, picture: Picture) -> None:
+    for name, data in unreadable(picture).items():
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(UnreadableImage) as caught:
+            decode(path)
+        message = str(caught.value)
+        assert message.startswith(f"{path}: "), name
+        assert message.endswith("."), message
+        assert "\n" not in message, name
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        pytest.param(lambda path: None, "No such file", id="a missing file"),
+        pytest.param(lambda path: path.mkdir(), "Is a directory", id="a folder"),
+        pytest.param(lambda path: path.symlink_to(path.name), "symbolic links", id="a link to itself"),
+        pytest.param(lambda path: path.symlink_to("nowhere"), "No such file", id="a dangling link"),
+    ],
+)
+def test_what_is_no_readable_file_says_why(tmp_path: Path, make: Callable[[Path], None], reason: str) -> None:
+    make(tmp_path / "x.jpg")
+    with pytest.raises(UnreadableImage, match=reason):
+        decode(tmp_path / "x.jpg")
+
+
+def test_a_path_that_no_file_can_have_is_unreadable() -> None:
+    with pytest.raises(UnreadableImage, match="null"):
+        decode("a\0b")
+
+
+def test_a_bomb_says_which_limit_to_raise() -> None:
+    with pytest.raises(OversizedImage, match=r"60000×60000 .* --max-pixels 3600000000"):
+        decode(png_bomb(60_000, 60_000), name="bomb.png")
+
+
+def test_raising_the_limit_lets_a_giant_in(picture: Picture) -> None:
+    data = encoded(picture("red", "blue", size_wh=(300, 200)), "PNG")
+    with pytest.raises(OversizedImage, match="--max-pixels 60000"):
+        decode(data, max_pixels=59_999)
+    assert decode(data, max_pixels=60_000).size_wh == (300, 200)
+
+
+def test_a_giant_jpeg_within_the_limit_at_reduced_scale_is_decoded(picture: Picture) -> None:
+    data = encoded(picture("red", "blue", size_wh=(1600, 800)), "JPEG")
+    image = decode(data, at_least=lambda _: 100, max_pixels=200 * 100)
+    assert (image.size_wh, image.full_wh) == ((200, 100), (1600, 800))
+
+
+def test_a_progressive_giant_counts_in_full_because_scale_does_not_save_its_memory(picture: Picture) -> None:
+    data = encoded(picture("red", "blue", size_wh=(1600, 800)), "JPEG", progressive=True)
+    with pytest.raises(OversizedImage, match="1600×800"):
+        decode(data, at_least=lambda _: 100, max_pixels=200 * 100)
+
+
+def test_a_picture_opened_lazily_obeys_the_limit_and_tells_its_damage(tmp_path: Path, picture: Picture) -> None:
+    data = encoded(PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)), "PNG")
+    with pytest.raises(OversizedImage, match="--max-pixels 4096"):
+        decode(PIL.Image.open(io.BytesIO(data)), max_pixels=100)
+    with pytest.raises(UnreadableImage, match="memory: cannot be decoded"):
+        decode(PIL.Image.open(io.BytesIO(data[:2000])), name="memory")
+
+
+def test_a_missing_extra_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0" + bytes(100))
+    (tmp_path / "b.nef").write_bytes(b"II*\0\x08\0\0\0" + bytes(40))
+    program = """
+import sys
+sys.modules["pillow_heif"] = sys.modules["rawpy"] = None  # as import finds them where they are not installed
+from wherein.errors import MissingExtra
+from wherein.image import decode
+for path in sys.argv[1:]:
+    try:
+        decode(path)
+    except MissingExtra as error:
+        sys.stdout.write(f"{error}\\n")
+"""
+    names = [os.fspath(tmp_path / name) for name in ("a.heic", "b.nef")]
+    told = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, check=True).stdout
+    assert told.count("pip install 'wherein[formats]'") == 2
+
+
+@pytest.mark.parametrize("head", [b"", b"x", b"%PDF-1.7", b"%!PS-Adobe", b"\0" * 32, b"\0\0\0 ftypisom\0\0\2\0"])
+def test_other_files_do_not_look_like_images(head: bytes) -> None:
+    assert not looks_like_image(head)

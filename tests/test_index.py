@@ -1,0 +1,66 @@
+"""Exact search, against a slow obvious reference, ties included."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wherein.encoders import Floats
+from wherein.index import Exact, Ints, best
+
+# Few different values, so that most cases hold ties.
+few = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0])
+
+
+def reference(scores: list[float], k: int, allowed: list[bool]) -> list[tuple[int, float]]:
+    candidates = [(-score, number) for number, score in enumerate(scores) if allowed[number]]
+    return [(number, -negated) for negated, number in sorted(candidates)[: max(k, 0)]]
+
+
+@given(data=st.data(), scores=st.lists(few, max_size=40), k=st.integers(0, 45))
+def test_the_best_k_are_those_of_the_reference(data: st.DataObject, scores: list[float], k: int) -> None:
+    allowed = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
+    top = best(np.array(scores, np.float32), k=k, allowed=np.array(allowed, bool))
+    assert list(zip(top.images.tolist(), top.scores.tolist(), strict=True)) == reference(scores, k, allowed)
+    everything = best(np.array(scores, np.float32), k=k)
+    assert everything.images.tolist() == [number for number, _ in reference(scores, k, [True] * len(scores))]
+
+
+def test_nothing_to_search_finds_nothing() -> None:
+    index = Exact(np.zeros((0, 3), np.float32), np.zeros(0, np.int64))
+    (top,) = index.top(np.ones((1, 3), np.float32), k=5)
+    assert (top.images.tolist(), top.scores.tolist()) == ([], [])
+    assert index.scores(np.zeros((0, 3), np.float32)).shape == (0, 0)
+
+
+def slow_scores(rows: Floats, owners: Ints, query: Floats) -> list[float]:
+    images = sorted(set(owners.tolist()))
+    return [max(float(rows[r] @ query) for r in np.flatnonzero(owners == image)) for image in images]
+
+
+@settings(max_examples=50)
+@given(
+    rows_each=st.lists(st.integers(1, 4), min_size=1, max_size=10), queries=st.integers(1, 3), seed=st.integers(0, 99)
+)
+def test_an_image_scores_as_its_best_row(rows_each: list[int], queries: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    owners = np.repeat(np.arange(len(rows_each)), rows_each)
+    rows = random.normal(size=(len(owners), 5)).astype(np.float32)
+    asked = random.normal(size=(queries, 5)).astype(np.float32)
+    index = Exact(rows, owners)
+    for query, scores in zip(asked, index.scores(asked), strict=True):
+        np.testing.assert_allclose(scores, slow_scores(rows, owners, query), rtol=1e-5, atol=1e-6)
+    images = np.arange(len(rows_each))
+    winners = index.best_rows(asked[0], images)
+    assert owners[winners].tolist() == images.tolist()
+    np.testing.assert_allclose(rows[winners] @ asked[0], slow_scores(rows, owners, asked[0]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [11, 64, 512, 513])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 1000])
+def test_equal_rows_tie_wherever_they_lie(dim: int, count: int) -> None:
+    random = np.random.default_rng(dim)
+    rows = np.tile(random.normal(size=dim).astype(np.float32), (count, 1))
+    (top,) = Exact(rows, np.arange(count)).top(random.normal(size=(1, dim)).astype(np.float32), k=count)
+    assert len(set(top.scores.tolist())) == 1
+    assert top.images.tolist() == list(range(count))
