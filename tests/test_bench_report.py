@@ -78,7 +78,7 @@ def test_searchad_has_overall_classes_and_categories() -> None:
     assert [label for label, _ in overall.rows] == ["overall"]
     assert classes.title == "classes"
     assert len(classes.rows) == 9
-    assert categories.rows == (("categories Animal", {"MAP": 0.1}), ("categories Sign", {"MAP": 0.3}))
+    assert categories.rows == (("Animal", {"MAP": 0.1}), ("Sign", {"MAP": 0.3}))
 
 
 def test_located_figures_are_folded_into_columns() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.plots import line_plots, matrix_plot
 from wherein.bench.report import json_safe, reference_table, running_costs
-from wherein.bench.tables import Table, figure, headline, is_plain, tables
+from wherein.bench.tables import Table, figure, headline, is_plain, tables, variant_tables
 
 
 @dataclass(frozen=True)
@@ -109,15 +109,6 @@ def _matrices(variants: object) -> str:
     return "".join(drawn)
 
 
-def _variant_tables(variants: object) -> str:
-    if not isinstance(variants, Mapping):
-        return ""
-    rest = {
-        name: variant for name, variant in variants.items() if isinstance(variant, Mapping) and "matrix" not in variant
-    }
-    return "".join(html_table(table) for table in tables(rest))
-
-
 def metric_names(queries: Iterable[QueryScore]) -> list[str]:
     """Every figure any query has, in the order of their first appearance."""
     return list(dict.fromkeys(name for query in queries for name in query.metrics))
@@ -133,13 +124,13 @@ def evaluation_page(evaluation: Evaluation, *, method: str = "", pictures: Mappi
         warning_lines(evaluation.warnings),
         cards(headline(evaluation.scores), running_costs(evaluation.scores)),
         *(
-            section(table.title or "Figures", html_table(table))
+            section(table.title.capitalize() or "Figures", html_table(table))
             for table in made
             if len(made) > 1 or len(table.rows) > 1
         ),
         section("Beside the papers, percent", html_table(beside, beside=True) if beside else ""),
         section("Curves", f'<div class="plots">{line_plots(evaluation.curves)}</div>' if evaluation.curves else ""),
-        section("Variants", _variant_tables(variants)),
+        section("Variants", "".join(map(html_table, variant_tables(evaluation.scores)))),
         section("Confusion", _matrices(variants)),
         section("Queries", '<div id="queries"></div>' if evaluation.queries else ""),
     ]

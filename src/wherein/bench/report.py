@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 
 from wherein.bench.evaluation import Evaluation
-from wherein.bench.tables import Table, figure, lookup, tables
+from wherein.bench.tables import Table, figure, lookup, tables, variant_tables
 
 Format = Literal["table", "json", "markdown", "latex"]
 
@@ -68,7 +68,7 @@ def _heading(evaluation: Evaluation) -> str:
 
 def _all_tables(evaluation: Evaluation) -> list[Table]:
     beside = reference_table(evaluation)
-    return [*tables(evaluation.scores), *([beside] if beside else [])]
+    return [*tables(evaluation.scores), *variant_tables(evaluation.scores), *([beside] if beside else [])]
 
 
 def quiet_table(title: str) -> RichTable:
@@ -79,7 +79,7 @@ def quiet_table(title: str) -> RichTable:
 def rich_tables(evaluation: Evaluation) -> list[RichTable]:
     """The tables as rich renders them; the reference table is turned, so that it fits a terminal."""
     made = []
-    for table in tables(evaluation.scores):
+    for table in (*tables(evaluation.scores), *variant_tables(evaluation.scores)):
         title = " · ".join(part for part in (_heading(evaluation), table.title) if part)
         made.append(rich_table(table, title=title))
     beside = reference_table(evaluation)

@@ -82,17 +82,16 @@ def sweep(plan: Plan, what: Sweep, *, watch: Watch = lambda _: None) -> Evaluati
             evaluation = run(member, watch=watch)
             scored.append(evaluation.scores)
             warnings += [warning for warning in evaluation.warnings if warning not in warnings]
-            reference = evaluation.reference
             done += 1
-        runs[name] = {"mean": combined(scored, statistics.fmean), "std": combined(scored, _std), "n": len(scored)}
+        runs[name] = {"mean": combined(scored, statistics.fmean), "std": combined(scored, _std)}
     summary = Evaluation(
         benchmark=plan.benchmark,
         protocol=f"{plan.method}, mean over draws",
-        scores={"runs": runs, **{name: entry["mean"] for name, entry in runs.items()}},
+        scores={**runs, "runs": {name: [str(member.out) for member in members] for name, members in plans.items()}},
         queries=(),
         curves=overlap_curves(what, runs, plan.method),
         warnings=tuple(warnings),
-        reference=reference,
+        reference=(),
     )
     _save(summary, plan.out, plan.method)
     return summary

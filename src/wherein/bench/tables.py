@@ -22,6 +22,7 @@ PLAIN_FIGURES = (
 )
 # Not figures of the method: shown elsewhere, or too long to show.
 SET_ASIDE = ("timing", "bytes_per_image", "ious", "variants", "runs")
+OWN_TABLE = ("classes", "categories")
 LONG_GROUP = 8  # a group with more rows gets a table of its own
 
 
@@ -90,10 +91,19 @@ def tables(scores: Mapping[str, Any]) -> tuple[Table, ...]:
     sizes = Counter(path[0] for path, _ in listed if path)
     found: dict[tuple[str, tuple[str, ...]], list[tuple[str, dict[str, float]]]] = {}
     for path, row in listed:
-        long = bool(path) and sizes[path[0]] > LONG_GROUP
+        long = len(path) > 1 and (path[0] in OWN_TABLE or sizes[path[0]] > LONG_GROUP)
         label = " ".join(path[1:] if long else path)
         found.setdefault((path[0] if long else "", tuple(row)), []).append((label, row))
     return tuple(Table(title=title, columns=columns, rows=tuple(rows)) for (title, columns), rows in found.items())
+
+
+def variant_tables(scores: Mapping[str, Any]) -> tuple[Table, ...]:
+    """The tables of the variants that were asked for; matrices are drawn, not listed."""
+    variants = scores.get("variants")
+    if not isinstance(variants, Mapping):
+        return ()
+    listed = {name: one for name, one in variants.items() if isinstance(one, Mapping) and "matrix" not in one}
+    return tuple(Table(title="variants", columns=made.columns, rows=made.rows) for made in tables(listed))
 
 
 def headline(scores: Mapping[str, Any]) -> dict[str, float]:
