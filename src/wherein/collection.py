@@ -13,13 +13,14 @@ from typing import Any, Self
 import numpy as np
 
 from wherein.embed import DEFAULT_KINDS, LAYER_KINDS, is_grid
-from wherein.encoders import Encoder, load
-from wherein.errors import CollectionNotFound, InputError
+from wherein.encoders import Encoder, Floats, load
+from wherein.errors import CollectionNotFound, ImageNotFound, InputError
 from wherein.image import MAX_PIXELS, ImageLike
 from wherein.index import Mask
 from wherein.query import Method, Part, Query
-from wherein.records import Filter, ImageRecord
+from wherein.records import Details, Filter, ImageRecord
 from wherein.region import Grid
+from wherein.scorers import WholeScorer
 from wherein.search import Candidate, Hit, Ranking, notes, rank
 from wherein.store import FOLDER, Store
 from wherein.sync import AddReport, Progress, Settings, Sync, default_workers, image_id_of
@@ -183,11 +184,12 @@ class Collection:
         after: date | str | None = None,
         before: date | str | None = None,
         tags: Sequence[str] = (),
+        min_side: int = 0,
     ) -> Ranking:
         """The k images that answer best. A str is a text; a Path, bytes, array or PIL image is an example.
 
-        Filters (`folder` glob; dates, as such or as 2024-05-01; `tags`) apply before ranking: where enough
-        images pass, k come back.
+        Filters (`folder` glob; dates, as such or as 2024-05-01; `tags`; pixels of the longer side) apply before
+        ranking: where enough images pass, k come back.
         """
         if k < 1:
             raise InputError(f"k = {k}: ask for at least one hit.")
@@ -196,7 +198,7 @@ class Collection:
         self._store.refresh()
         encoder = self._encoder(how.encoder or self.encoder)
         view = self._views.of(encoder, how)
-        allowed = self._allowed(view, Filter(folder, _stamp(after), _stamp(before), tuple(tags)))
+        allowed = self._allowed(view, Filter(folder, _stamp(after), _stamp(before), tuple(tags), min_side))
         searched = len(view.images) if allowed is None else int(allowed.sum())
         hits, kind = list[Hit](), "cosine"
         if searched:
@@ -204,10 +206,47 @@ class Collection:
             hits, kind = [self._hit(view, found) for found in ranked.candidates], ranked.score_kind
         return Ranking(tuple(hits), str(asked), encoder.spec, str(how), kind, searched, notes(asked, how))
 
-    def image_ids(self, *, folder: str | None = None, tags: Sequence[str] = ()) -> list[str]:
+    def image_ids(
+        self,
+        *,
+        folder: str | None = None,
+        after: date | str | None = None,
+        before: date | str | None = None,
+        tags: Sequence[str] = (),
+        min_side: int = 0,
+    ) -> list[str]:
         """The ids of all living images, or of those that pass the filters, sorted."""
-        rows = self._store.catalogue.live_images(Filter(folder=folder, tags=tuple(tags)))
-        return [image_id for _, image_id in rows]
+        passing = Filter(folder, _stamp(after), _stamp(before), tuple(tags), min_side)
+        return [image_id for _, image_id in self._store.catalogue.live_images(passing)]
+
+    def details(self, image_id: str) -> Details:
+        """What is known about one image."""
+        key = self._keys([image_id])[0]
+        image, file = self._store.catalogue.describe(key)
+        return Details(
+            image_id=image_id,
+            size_wh=image.size_wh,
+            taken=image.taken,
+            seconds=image.seconds,
+            path=self._store.file_path(key),
+            file_bytes=file.size,
+            digest=file.hash.hex(),
+            tags=tuple(self._store.catalogue.tags(key)),
+        )
+
+    def frames(self, image_id: str) -> list[str]:
+        """The images of the same file, in order: the keyframes of a video, or the image alone."""
+        file = self._store.catalogue.file_of(self._keys([image_id])[0])
+        return [record.image_id for _, record in self._store.catalogue.images_of(file)]
+
+    def embeddings(self) -> tuple[list[str], Floats]:
+        """The ids of all images and the embedding (n, d) of each, in one order."""
+        self._store.refresh()
+        view = self._views.of(self._encoder(self.encoder), Method(search="whole"))
+        names = dict(self._store.catalogue.live_images())
+        scorer = view.scorer
+        rows = scorer.embeddings if isinstance(scorer, WholeScorer) else np.zeros((0, 0), np.float32)
+        return [names[key] for key in view.images.tolist()], rows
 
     def resolve(self, name: str | os.PathLike[str]) -> str:
         """The image_id of an id or of a path to a file of the collection."""
@@ -220,7 +259,7 @@ class Collection:
                 image_id = image_id_of(root, path.relative_to(base).as_posix())
                 if self._store.catalogue.image_at(image_id) is not None:
                     return image_id
-        raise InputError(f"{name}: no image of that id or path in {self.folder}.")
+        raise ImageNotFound(f"{name}: no image of that id or path in {self.folder}.")
 
     def tag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Tag images; several tags on one image are fine."""
@@ -318,7 +357,7 @@ class Collection:
         for image_id in image_ids:
             key = self._store.catalogue.image_at(image_id)
             if key is None:
-                raise InputError(f"{image_id}: no image of that id in {self.folder}.")
+                raise ImageNotFound(f"{image_id}: no image of that id in {self.folder}.")
             keys.append(key)
         return keys
 

@@ -6,6 +6,7 @@ WhereinError
 │   │   ├── UnreadableImage   missing, truncated, corrupt, or not an image at all
 │   │   ├── OversizedImage    more pixels than the limit allows (a decompression bomb, or a real giant)
 │   │   └── MissingExtra      the format needs an extra that is not installed
+│   ├── ImageNotFound       no image of that id in the collection
 │   ├── RegionError         a box, grid or mask that cannot exist
 │   ├── QueryError          a query that cannot be understood
 │   ├── SpecError           an unknown encoder or method word
@@ -40,6 +41,10 @@ class OversizedImage(ImageError):
 
 class MissingExtra(ImageError):
     """The format needs an extra that is not installed."""
+
+
+class ImageNotFound(InputError):
+    """The collection has no image of that id."""
 
 
 class RegionError(InputError):

@@ -42,6 +42,11 @@ class Exact:
         starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]]) if len(owners) else owners
         self._starts = None if len(starts) == len(owners) else starts
 
+    @property
+    def first_rows(self) -> Floats:
+        """(images, d): the first row of each image, which is the whole image."""
+        return self._rows if self._starts is None else self._rows[self._starts]
+
     def scores(self, queries: Floats) -> Floats:
         """(m, images): the score of every image for each of (m, d) queries."""
         # For one query einsum is as fast as BLAS, and gives equal rows equal scores wherever they lie: ties are ties.

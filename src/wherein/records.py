@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 MEMORY_ROOT: Final = ":memory:"
@@ -31,6 +32,23 @@ class ImageRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Details:
+    """What a collection knows about one image."""
+
+    image_id: str
+    size_wh: tuple[int, int]
+    taken: float
+    """Time stamp: when the picture was taken, or else when its file was written."""
+    seconds: float | None
+    path: Path | None
+    """None for an image that was added from memory."""
+    file_bytes: int
+    digest: str
+    """Changes when the file's content does."""
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """Which images a search may return. An empty filter lets all through."""
 
@@ -40,6 +58,8 @@ class Filter:
     before: float | None = None
     """Time stamps: when the picture was taken, or else when its file was written."""
     tags: tuple[str, ...] = ()
+    min_side: int = 0
+    """The fewest pixels the longer side may have."""
 
     @property
     def empty(self) -> bool:
@@ -59,6 +79,9 @@ class Filter:
         if self.before is not None:
             clauses.append("i.taken < ?")
             values.append(self.before)
+        if self.min_side:
+            clauses.append("MAX(i.width, i.height) >= ?")
+            values.append(self.min_side)
         for tag in self.tags:
             clauses.append("i.id IN (SELECT image FROM tags WHERE tag = ?)")
             values.append(tag)

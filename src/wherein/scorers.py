@@ -38,6 +38,11 @@ class WholeScorer:
     def __init__(self, rows: Floats, owners: Ints, boxes: Sequence[Box | None]) -> None:
         self._index, self._boxes = Exact(rows, owners), boxes
 
+    @property
+    def embeddings(self) -> Floats:
+        """(images, d): the embedding of each whole image."""
+        return self._index.first_rows
+
     def scores(self, queries: Floats, where: Box | None) -> Floats:  # noqa: ARG002 — the baseline of the study
         """Cosines with each image's best row."""
         return self._index.scores(queries)
