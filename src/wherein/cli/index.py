@@ -35,6 +35,7 @@ def index(
     from wherein.image import MAX_PIXELS
 
     targets = [path.expanduser().absolute() for path in paths or []]
+    _check_before_creating(targets, encoder)
     place = collection or (_home_of(targets[0]) if targets else nearest(Path.cwd()))
     with open(place, create=bool(targets)) as opened:
         options: dict[str, Any] = {
@@ -52,8 +53,20 @@ def index(
             _watch(opened, options)
 
 
+def _check_before_creating(targets: list[Path], encoder: str | None) -> None:
+    """A slip of the keyboard must not leave an empty collection behind."""
+    from wherein.encoders import require_family
+    from wherein.errors import InputError
+
+    if encoder is not None:
+        require_family(encoder)
+    for target in targets:
+        if not target.exists():
+            raise InputError(f"{target}: does not exist. Check the spelling of the folder to index.")
+
+
 def _home_of(target: Path) -> Path:
-    return target if target.is_dir() or not target.exists() else target.parent
+    return target if target.is_dir() else target.parent
 
 
 def _add(collection: Collection, targets: list[Path], options: dict[str, Any]) -> AddReport:

@@ -78,14 +78,19 @@ def describe_families() -> dict[str, str]:
     return {name: (import_module(module).__doc__ or "").strip().partition("\n")[0] for name, module in modules.items()}
 
 
-def load(spec: str, *, threads: int = 1) -> Encoder:
-    """The encoder of a spec, its weights read on first use."""
-    family, _, variant = spec.partition(":")
+def require_family(spec: str) -> str:
+    """The `module:Class` of a spec's family; an unknown one is answered with the known."""
     known = families()
+    family = spec.partition(":")[0]
     if family not in known:
         raise SpecError(f"no encoder family is called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}.")
-    module, _, name = known[family].partition(":")
-    encoder: Encoder = getattr(import_module(module), name)(variant, threads=threads)
+    return known[family]
+
+
+def load(spec: str, *, threads: int = 1) -> Encoder:
+    """The encoder of a spec, its weights read on first use."""
+    module, _, name = require_family(spec).partition(":")
+    encoder: Encoder = getattr(import_module(module), name)(spec.partition(":")[2], threads=threads)
     return encoder
 
 
