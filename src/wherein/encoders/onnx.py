@@ -54,7 +54,7 @@ class Settings:
             values: dict[str, Any] = json.loads(path.read_text())
             tuples: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
             settings = cls(**tuples)
-        except (ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise SpecError(f"{path}: is not a valid encoder description ({error}).") from error
         if settings.crop not in _CROPS:
             raise SpecError(f"{path}: crop {settings.crop!r} is unknown; known: {', '.join(_CROPS)}.")
@@ -107,7 +107,7 @@ class OnnxEncoder:
         names = [output.name for output in session.get_outputs()]
         wanted = [self._settings.image_output or names[0]]
         wanted += [self._settings.patch_output] if self._settings.patch_output else []
-        found = session.run(wanted, {session.get_inputs()[0].name: np.ascontiguousarray(pixels)})
+        found = self._run("image.onnx", session, wanted, {session.get_inputs()[0].name: np.ascontiguousarray(pixels)})
         global_ = unit(np.asarray(found[0], np.float32))
         return Encoded(global_, unit(_as_grid(found[1])) if len(found) > 1 else None)
 
@@ -126,7 +126,16 @@ class OnnxEncoder:
         ):
             feeds[put.name] = np.array(values, np.int32 if "int32" in put.type else np.int64)
         wanted = self._settings.text_output or self._text.get_outputs()[0].name
-        return unit(np.asarray(self._text.run([wanted], feeds)[0], np.float32))
+        return unit(np.asarray(self._run("text.onnx", self._text, [wanted], feeds)[0], np.float32))
+
+    def _run(self, name: str, session: Any, wanted: list[str], feeds: dict[str, Any]) -> list[Any]:
+        try:
+            found: list[Any] = session.run(wanted, feeds)
+        except Exception as error:  # the runtime has one class per error code, all derived from Exception
+            raise SpecError(
+                f"{self._folder / name}: cannot be run as encoder.json says ({_reason(error)}). Correct one of them."
+            ) from error
+        return found
 
     @cached_property
     def _image(self) -> Any:
@@ -158,7 +167,14 @@ def session(path: Path, *, threads: int) -> Any:
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise SpecError(f"{path}: cannot be loaded ({_reason(error)}). Export it again.") from error
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()).rpartition(" : ")[2]
 
 
 def _as_grid(patches: npt.NDArray[np.float32]) -> Floats:
