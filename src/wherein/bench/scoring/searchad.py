@@ -72,6 +72,7 @@ def score(data: Path, predictions: Path, *, split: str, protocol: str) -> Evalua
 
 def _read_rankings(truth: searchad.SearchAD, predictions: Path, notes: _Notes) -> dict[str, _Ranking]:
     index = {path: row for row, path in enumerate(truth.images)}
+    fingerprint = sum(map(hash, truth.images))
     by_id: dict[Any, int] | None = None
     rankings = {}
     for label, paths in searchad.stream_predictions(predictions):
@@ -82,11 +83,44 @@ def _read_rankings(truth: searchad.SearchAD, predictions: Path, notes: _Notes) -
             by_id = _rows_by_id(truth, index)
         lookup: Mapping[Any, int] = by_id if by_id is not None else index
         try:
+            # The same strings in another order have the same sum of (seeded, 64-bit) hashes. Then nothing is
+            # unknown or doubled, and only the images that matter need a row: a table small enough for the cache.
+            whole = len(paths) == len(index) and sum(map(hash, paths)) == fingerprint
+            if whole:
+                marked = np.concatenate([truth.positives[label], truth.ignored[label]]).tolist()
+                lookup = {truth.images[row]: row for row in marked}
             rows = np.fromiter(map(lookup.get, paths, repeat(-1)), dtype=np.int64, count=len(paths))
         except TypeError:
             raise DataError(f"{predictions}, {label}: a ranking holds image paths, nothing nested") from None
-        rankings[label] = _ranking(truth, label, rows, paths, notes)
+        known = np.ones(len(rows), dtype=bool) if whole else rows >= 0
+        _note(label, rows, known, notes, images=len(index), whole=whole)
+        rankings[label] = _ranking(truth, label, rows, paths)
+        _note_ranking(label, rankings[label], notes)
     return rankings
+
+
+def _note(
+    label: str, rows: NDArray[np.int64], known: NDArray[np.bool_], notes: _Notes, *, images: int, whole: bool
+) -> None:
+    ranked = int(np.count_nonzero(known))
+    notes.hits += ranked
+    if whole:
+        return
+    seen = np.zeros(images, dtype=bool)
+    seen[rows[known]] = True
+    if ranked < len(rows):
+        notes.unknown_paths[label] = len(rows) - ranked
+    if np.count_nonzero(seen) < ranked:
+        notes.doubles[label] = ranked - int(np.count_nonzero(seen))
+
+
+def _note_ranking(label: str, ranking: _Ranking, notes: _Notes) -> None:
+    if len(ranking.positions) < ranking.relevant:
+        notes.unranked[label] = ranking.relevant - len(ranking.positions)
+    if ranking.length == 0:
+        notes.empty.append(label)
+    if ranking.relevant == 0:
+        notes.without_truth.append(label)
 
 
 def _rows_by_id(truth: searchad.SearchAD, index: Mapping[str, int]) -> dict[Any, int]:
@@ -94,31 +128,16 @@ def _rows_by_id(truth: searchad.SearchAD, index: Mapping[str, int]) -> dict[Any,
     return {number: index[path] for number, path in mapping.items() if path in index}
 
 
-def _ranking(
-    truth: searchad.SearchAD, label: str, rows: NDArray[np.int64], paths: list[Any], notes: _Notes
-) -> _Ranking:
-    known = rows >= 0
-    notes.hits += int(np.count_nonzero(known))
+def _ranking(truth: searchad.SearchAD, label: str, rows: NDArray[np.int64], paths: list[Any]) -> _Ranking:
+    """Where the relevant images stand; a row of -1 is an image that is neither relevant nor ignored."""
     ignored = np.zeros(len(truth.images) + 1, dtype=bool)
-    ignored[truth.ignored[label]] = True  # the last row stays False: it answers for unknown images (-1)
+    ignored[truth.ignored[label]] = True  # the last row stays False: it answers for -1
     kept = np.flatnonzero(~ignored[rows])
     place = np.full(len(truth.images) + 1, -1, dtype=np.int64)
     # A path ranked twice counts at its last place, as in the devkit's lookup.
     place[rows[kept]] = np.arange(len(kept))
     positives = truth.positives[label]
     positions = np.sort(place[positives][place[positives] >= 0])
-    doubles = int(np.count_nonzero(known)) - len(np.unique(rows[known]))
-    for counts, value in (
-        (notes.unknown_paths, int(np.count_nonzero(~known))),
-        (notes.doubles, doubles),
-        (notes.unranked, len(positives) - len(positions)),
-    ):
-        if value:
-            counts[label] = value
-    if len(kept) == 0:
-        notes.empty.append(label)
-    if len(positives) == 0:
-        notes.without_truth.append(label)
     hits = set(positions[positions < DETAIL_LIMIT].tolist())
     first = [
         {"image_id": paths[where], "relevant": number in hits}
