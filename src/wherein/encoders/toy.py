@@ -58,8 +58,9 @@ class ToyEncoder:
     def images(self, batch: Pixels) -> Encoded:
         """Roots of colour shares of whole images and of their cells."""
         n, cells = len(batch), (self.grid_hw or (1, 1))[0]
-        pixels = batch.reshape(n, -1, 1, 3).astype(np.float32)
-        nearest = np.square(pixels - self._palette).sum(axis=-1).argmin(axis=-1)
+        # |p − c|² without |p|², which every colour c shares; whole numbers, so nothing is rounded
+        pixels = batch.reshape(-1, 3).astype(np.float32)
+        nearest = (np.square(self._palette).sum(axis=1) - 2 * pixels @ self._palette.T).argmin(axis=1).reshape(n, -1)
         votes = np.eye(self.dim, dtype=np.float32)[nearest]
         per_cell = votes.reshape(n, cells, _SIDE // cells, cells, _SIDE // cells, self.dim).mean(axis=(2, 4))
         return Encoded(global_=unit(np.sqrt(votes.mean(axis=1))), patches=unit(np.sqrt(per_cell)))
