@@ -157,8 +157,8 @@ def measure(benchmark: str, root: Path) -> bool:
     seconds, gigabytes = LIMITS[benchmark]
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) / 1e6
     print(
-        f"{benchmark}: {queries:.0f} queries, {size:.0f} MB of files: {took:.2f} s (≤ {seconds:.0f}), {busy:.2f} s of it computing, "
-        f"peak {peak:.2f} GB (≤ {gigabytes:.0f})"
+        f"{benchmark}: {queries:.0f} queries, {size:.0f} MB of files: {took:.2f} s (≤ {seconds:.0f}), "
+        f"{busy:.2f} s of it computing, peak {peak:.2f} GB (≤ {gigabytes:.0f})"
     )
     return took <= seconds and peak <= gigabytes
 
