@@ -143,7 +143,12 @@ class Embedder:
 
     def run(self, tasks: Iterable[Task]) -> Generator[Outcome, None, None]:
         """The outcome of every task; pieces of one file keep their order."""
-        source = iter(tasks)
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(limits=1, user_api="blas"):  # the workers are the parallelism
+            yield from self._run(iter(tasks))
+
+    def _run(self, source: Iterator[Task]) -> Generator[Outcome, None, None]:
         threads = [
             threading.Thread(target=self._work, args=(source,), name=f"wherein-embed-{i}", daemon=True)
             for i in range(self._workers)
