@@ -101,6 +101,7 @@ class Collection:
         self._wanted = encoder
         self._views = Views(store)
         self._known = dict[int, tuple[ImageRecord, Path | None]]()
+        self._known_of: View | None = None
         self._encoders = dict[str, Encoder]()
 
     def __enter__(self) -> Self:
@@ -301,7 +302,7 @@ class Collection:
             skipped=skipped,
             tags=catalogue.tags(),
             layers=layers,
-            bytes=sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()),
+            bytes=self._store.size_on_disk(),
         )
 
     def check(self, *, repair: bool = True) -> CheckReport:
@@ -337,6 +338,8 @@ class Collection:
 
     def _hit(self, view: View, found: Candidate) -> Hit:
         key = int(view.images[found.image])
+        if view is not self._known_of:
+            self._known_of, self._known = view, {}  # another process may have renamed files
         if key not in self._known:
             image, _ = self._store.catalogue.describe(key)
             self._known[key] = (image, self._store.file_path(key))

@@ -27,12 +27,29 @@ _PRIMARY: Final = 0xFF  # an extended code holds its primary code in the low byt
 
 def connect(path: Path, *, read_only: bool) -> Connection:
     """A connection in autocommit (transactions are explicit) that any thread may use, one at a time."""
+    if not read_only:
+        return _open(path, "")
+    try:
+        return _open(path, "?mode=ro")
+    except CollectionCorrupt:
+        raise
+    except CollectionError:
+        # Where nothing may be written, not even the log's index beside the file, nobody else writes either.
+        return _open(path, "?immutable=1")
+
+
+def _open(path: Path, options: str) -> Connection:
     with told(path):
-        uri = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
+        uri = path.absolute().as_uri() + options
         db = sqlite3.connect(
             uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30, factory=Connection
         )
     db.path = path
+    try:
+        db.execute("SELECT 1 FROM sqlite_master")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 

@@ -14,7 +14,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -248,6 +248,14 @@ class Store:
             return None
         shard, rows, row = place
         return read_blob(self.array(THUMBS, shard), rows=rows, row=row)
+
+    def size_on_disk(self) -> int:
+        """What the collection's own files take on disk."""
+        total = 0
+        for path in self.folder.rglob("*"):
+            with suppress(FileNotFoundError):  # a writer may finish with a file meanwhile
+                total += path.stat().st_size if path.is_file() else 0
+        return total
 
     def broken_shards(self) -> list[tuple[int, Path]]:
         """(shard, path) of every shard that is missing or whose bytes changed."""
