@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +18,7 @@ from wherein.errors import CollectionNotFound, ImageNotFound, InputError
 from wherein.image import MAX_PIXELS, ImageLike
 from wherein.index import Mask
 from wherein.query import Method, Part, Query
-from wherein.records import Details, Filter, ImageRecord
+from wherein.records import Details, Filter, ImageRecord, stamp
 from wherein.region import Grid
 from wherein.scorers import WholeScorer
 from wherein.search import Candidate, Hit, Ranking, notes, rank
@@ -126,6 +126,17 @@ class Collection:
         """The spec of the encoder that serves searches."""
         return self._store.manifest.encoder or self._wanted or DEFAULT_ENCODER
 
+    @property
+    def roots(self) -> dict[str, Path]:
+        """The indexed folders by name."""
+        self._store.refresh()
+        return {name: self._store.root_path(name) for name in self._store.manifest.roots}
+
+    @property
+    def version(self) -> int:
+        """A number that changes when somebody else changes the collection."""
+        return self._store.catalogue.version()
+
     def close(self) -> None:
         """Close its files."""
         self._store.close()
@@ -151,7 +162,7 @@ class Collection:
         settings = Settings(tuple(layers), workers or default_workers(), max_pixels)
         with self._store.writing():
             if not sources:
-                folders = [self._store.root_path(name) for name in self._store.manifest.roots]
+                folders = list(self.roots.values())
             # One thread a call: the workers call side by side.
             sync = Sync(self._store, load(spec, threads=1), settings, on_progress)
             try:
@@ -163,8 +174,7 @@ class Collection:
         """Wait for changes below the roots; yields the files and folders to `add` again, until interrupted."""
         from watchfiles import watch
 
-        roots = [self._store.root_path(name) for name in self._store.manifest.roots]
-        for changes in watch(*roots, watch_filter=lambda _, path: FOLDER not in Path(path).parts):
+        for changes in watch(*self.roots.values(), watch_filter=lambda _, path: FOLDER not in Path(path).parts):
             yield sorted({Path(path) for _, path in changes})
 
     def remove(self, *image_ids: str) -> int:
@@ -199,7 +209,7 @@ class Collection:
         self._store.refresh()
         encoder = self._encoder(how.encoder or self.encoder)
         view = self._views.of(encoder, how)
-        allowed = self._allowed(view, Filter(folder, _stamp(after), _stamp(before), tuple(tags), min_side))
+        allowed = self._allowed(view, Filter(folder, stamp(after), stamp(before), tuple(tags), min_side))
         searched = len(view.images) if allowed is None else int(allowed.sum())
         hits, kind = list[Hit](), "cosine"
         if searched:
@@ -217,11 +227,12 @@ class Collection:
         min_side: int = 0,
     ) -> list[str]:
         """The ids of all living images, or of those that pass the filters, sorted."""
-        passing = Filter(folder, _stamp(after), _stamp(before), tuple(tags), min_side)
+        passing = Filter(folder, stamp(after), stamp(before), tuple(tags), min_side)
         return [image_id for _, image_id in self._store.catalogue.live_images(passing)]
 
     def details(self, image_id: str) -> Details:
         """What is known about one image."""
+        self._store.refresh()
         key = self._keys([image_id])[0]
         image, file = self._store.catalogue.describe(key)
         return Details(
@@ -282,6 +293,7 @@ class Collection:
 
     def info(self) -> Info:
         """What the collection holds, and its bytes per image."""
+        self._store.refresh()
         catalogue = self._store.catalogue
         live, gone, skipped = catalogue.counts()
         sizes = dict[str, list[int]]()
@@ -296,7 +308,7 @@ class Collection:
         return Info(
             folder=self.folder,
             encoder=self.encoder,
-            roots={name: self._store.root_path(name) for name in self._store.manifest.roots},
+            roots=self.roots,
             images=live,
             tombstones=gone,
             skipped=skipped,
@@ -376,16 +388,6 @@ def _check_layers(layers: Sequence[str]) -> None:
         raise InputError(f"layers {', '.join(layers)}: choose from {known}; global is needed.")
     for layer in filter(is_grid, layers):
         Grid.parse(layer)
-
-
-def _stamp(day: date | str | None) -> float | None:
-    try:
-        moment = datetime.fromisoformat(day) if isinstance(day, str) else day
-    except ValueError:
-        raise InputError(f"{day!r} is not a date: write it as 2024-05-01 or 2024-05-01T13:30.") from None
-    if moment is None:
-        return None
-    return (moment if isinstance(moment, datetime) else datetime.combine(moment, time())).timestamp()
 
 
 def _same_user(folder: Path) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from pathlib import Path
 from typing import Final
+
+from wherein.errors import InputError
 
 MEMORY_ROOT: Final = ":memory:"
 """The root of images that were added from memory and have no file."""
@@ -86,3 +89,14 @@ class Filter:
             clauses.append("i.id IN (SELECT image FROM tags WHERE tag = ?)")
             values.append(tag)
         return " AND ".join(clauses), values
+
+
+def stamp(day: date | str | None) -> float | None:
+    """A date, as such or as 2024-05-01, as a time stamp."""
+    try:
+        moment = datetime.fromisoformat(day) if isinstance(day, str) else day
+    except ValueError:
+        raise InputError(f"{day!r} is not a date: write it as 2024-05-01 or 2024-05-01T13:30.") from None
+    if moment is None:
+        return None
+    return (moment if isinstance(moment, datetime) else datetime.combine(moment, time())).timestamp()
