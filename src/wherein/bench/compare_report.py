@@ -155,14 +155,14 @@ def as_latex(comparison: Comparison) -> str:
 
 def as_text(comparison: Comparison) -> str:
     """The comparison for the terminal."""
-    made = [rich_table(summary_table(comparison), title=comparison.runs[0].evaluation.benchmark)]
+    made: list[Any] = [comparison.runs[0].evaluation.benchmark, rich_table(summary_table(comparison))]
     if comparison.differences:
-        table = quiet_table(f"against {comparison.runs[0].name}, over queries; positive is better")
+        table = quiet_table()
         for number, column in enumerate(DIFFERENCE_COLUMNS):
             table.add_column(column, justify="left" if number < 2 else "right")
         for row in difference_rows(comparison):
             table.add_row(*row)
-        made.append(table)
+        made += [f"against {comparison.runs[0].name}, over queries; positive is better", table]
     return terminal_text(*made, *target_lines(comparison))
 
 

@@ -1,7 +1,7 @@
 """The append-only record of a run: finished questions and running costs. A killed run goes on after its last line."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,16 @@ class Journal(Mapping[str, dict[str, Any]]):
     def cost(self, **figures: Any) -> None:
         """Record a running cost."""
         self._append({"cost": figures})
+
+    def note(self, notes: Iterable[str]) -> None:
+        """Record what the engine said about a query, each thing once."""
+        for note in dict.fromkeys(notes):
+            if note not in self.notes():
+                self._append({"cost": {"note": note}})
+
+    def notes(self) -> tuple[str, ...]:
+        """What the engine said about the queries."""
+        return tuple(cost["note"] for cost in self.costs if "note" in cost)
 
     def _append(self, line: dict[str, Any]) -> None:
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"

@@ -118,6 +118,7 @@ def matrix_plot(labels: Sequence[str], rows: Sequence[Sequence[float]], *, capti
                     f"<title>{name} → {escape(labels[j])}: {100 * value:.1f} %</title></rect>"
                 )
     size = f"0 0 {side} {side - margin // 2 + 4}"
-    opening = f'<svg class="matrix" style="max-width:{side + 200}px" viewBox="{size}" role="img" aria-label="{escape(caption)}">'
+    style, name = f"max-width:{side + 200}px", escape(caption)
+    opening = f'<svg class="matrix" style="{style}" viewBox="{size}" role="img" aria-label="{name}">'
     svg = f"{opening}{''.join(parts)}</svg>"
     return f'<figure class="wide">{svg}<figcaption>{escape(caption)}</figcaption></figure>'

@@ -71,33 +71,32 @@ def _all_tables(evaluation: Evaluation) -> list[Table]:
     return [*tables(evaluation.scores), *variant_tables(evaluation.scores), *([beside] if beside else [])]
 
 
-def quiet_table(title: str) -> RichTable:
-    """A table with few rules."""
-    return RichTable(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+def quiet_table() -> RichTable:
+    """A table with few rules; its title is a line of its own, so that a narrow table does not break it."""
+    return RichTable(box=SIMPLE_HEAD)
 
 
-def rich_tables(evaluation: Evaluation) -> list[RichTable]:
-    """The tables as rich renders them; the reference table is turned, so that it fits a terminal."""
-    made = []
+def terminal_parts(evaluation: Evaluation) -> list[RichTable | str]:
+    """Titles and tables as a terminal shows them; the reference table is turned, so that it fits."""
+    parts: list[RichTable | str] = []
     for table in (*tables(evaluation.scores), *variant_tables(evaluation.scores)):
-        title = " · ".join(part for part in (_heading(evaluation), table.title) if part)
-        made.append(rich_table(table, title=title))
+        parts.append(" · ".join(part for part in (_heading(evaluation), table.title) if part))
+        parts.append(rich_table(table))
     beside = reference_table(evaluation)
     if beside:
-        turned = quiet_table(f"{_heading(evaluation)} · {beside.title}")
+        turned = quiet_table()
         turned.add_column("method")
         for label, _ in beside.rows:
             turned.add_column(label, justify="right")
         for method in beside.columns:
-            cells = [figure(row.get(method), label) for label, row in beside.rows]
-            turned.add_row(method, *cells, style="bold" if method == beside.columns[0] else "")
-        made.append(turned)
-    return made
+            turned.add_row(method, *(figure(row.get(method), label) for label, row in beside.rows))
+        parts += [f"{_heading(evaluation)} · {beside.title}", turned]
+    return parts
 
 
-def rich_table(table: Table, *, title: str) -> RichTable:
+def rich_table(table: Table) -> RichTable:
     """One table for the terminal."""
-    made = quiet_table(title)
+    made = quiet_table()
     made.add_column("")
     for column in table.columns:
         made.add_column(column, justify="right")
@@ -109,7 +108,7 @@ def rich_table(table: Table, *, title: str) -> RichTable:
 def _as_text(evaluation: Evaluation) -> str:
     costs = running_costs(evaluation.scores)
     line = "  ".join(f"{name} {value}" for name, value in costs.items())
-    return terminal_text(*rich_tables(evaluation), *([line] if line else []))
+    return terminal_text(*terminal_parts(evaluation), *([line] if line else []))
 
 
 def terminal_text(*parts: RichTable | str) -> str:

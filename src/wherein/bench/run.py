@@ -24,6 +24,7 @@ from wherein.bench.report import json_safe
 from wherein.bench.staging import reduce, stage
 from wherein.bench.task import Answers, Options, Question, Task
 from wherein.bench.tasks import load_task
+from wherein.encoders import load
 from wherein.errors import DataError, SpecError
 
 FORMAT: Final = 1
@@ -74,25 +75,25 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     if method.encoder is None:
         raise SpecError(f"method {plan.method!r} names no encoder, so nothing can be indexed; write mini+{plan.method}")
     task = load_task(plan.benchmark, plan.data, plan.options)
-    _claim(plan)
+    _claim(plan, weights=load(method.encoder).digest)
     journal = Journal(plan.out / "answers.ndjson")
     with wherein.open(plan.indexed / "collection", create=True, encoder=method.encoder) as collection:
         warnings = _index(plan, task, collection, journal=journal, watch=watch)
         image_ids = tuple(sorted({*task.images(), *collection.image_ids()}))
         _ask(plan, task, collection, image_ids=image_ids, journal=journal, watch=watch)
-        size = collection.info().bytes_per_image
+        size = bytes_per_image(collection, method)
     journal.cost(peak_memory_bytes=peak_memory())
     scored = task.evaluate(Answers(image_ids=image_ids, kept=journal, out=plan.out / "predictions"))
     scores = {**scored.scores, "timing": journal.timing(), "bytes_per_image": size}
-    evaluation = replace(scored, scores=scores, warnings=(*warnings, *scored.warnings))
+    evaluation = replace(scored, scores=scores, warnings=(*warnings, *journal.notes(), *scored.warnings))
     save(evaluation, plan, files={**task.images(), **task.query_files()})
     return evaluation
 
 
-def _claim(plan: Plan) -> None:
-    """Write run.json, or refuse a folder that holds another run."""
+def _claim(plan: Plan, *, weights: str) -> None:
+    """Write run.json, or refuse a folder that holds another run; other weights make another run."""
     path = plan.out / "run.json"
-    asked = plan.identity()
+    asked = plan.identity() | {"weights": weights}
     if not path.is_file():
         plan.out.mkdir(parents=True, exist_ok=True)
         write_json(path, asked)
@@ -122,6 +123,11 @@ def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, 
     finally:
         if not finished or (report and (report.added or report.changed)):
             journal.cost(setup_seconds=time.perf_counter() - started, interrupted=not finished)
+    if len(journal) and report and (report.added or report.changed or report.removed):
+        raise DataError(
+            f"images changed since {len(journal)} questions of {plan.out} were answered; choose another --out, "
+            "or delete the folder"
+        )
     _tag(task, collection)
     skipped = report.skipped if report else []
     if not skipped:
@@ -160,6 +166,7 @@ def _ask(
         search = _Timed(collection, method=method)
         kept = task.ask(_reduced(question, plan), search, position)
         journal.answer(question.question_id, seconds=search.seconds, kept=kept)
+        journal.note(search.notes)
     watch(Step("asking", len(questions), len(questions)))
 
 
@@ -187,6 +194,7 @@ class _Timed:
     collection: Collection
     method: Method
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
 
     def __call__(
         self, query: Query, *, k: int | None = None, method: Method | None = None, tags: Sequence[str] = ()
@@ -197,7 +205,14 @@ class _Timed:
             query, k=k or max(len(self.collection), 1), method=method or self.method, tags=tags
         )
         self.seconds += 0.0 if tags else time.perf_counter() - started
+        self.notes = (*self.notes, *hits.notes)
         return hits
+
+
+def bytes_per_image(collection: Collection, method: Method) -> float:
+    """Bytes on disk per image of the layers that the method needs; others may lie beside them."""
+    layers = [layer for layer in collection.info().layers if layer.encoder == method.encoder]
+    return float(sum(layer.bytes_per_image for layer in layers if layer.kind in method.layers))
 
 
 def peak_memory() -> int | None:
