@@ -10,6 +10,8 @@ import ir_measures
 import numpy as np
 import PIL.Image
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wherein import Box, Hit
 from wherein.bench.asking import bounds, hit_point, hit_polygon, part, region_ious
@@ -125,6 +127,21 @@ def test_a_perfect_ranking_scores_one() -> None:
     answers = ranked("abc", p=("abc", [0.9, 0.8, 0.1]), q=("cab", [0.9, 0.2, 0.1]))
     scores = score_examples("covers", [example("p", "ab"), example("q", "c")], answers).scores
     assert scores == {"top1": 1.0, "mAP": 1.0, "mAP@5": 1.0, "t-mAP@5": 1.0}
+
+
+@given(data=st.data())
+def test_order_below_the_last_relevant_image_does_not_matter(data: st.DataObject) -> None:
+    ids = "abcdefgh"
+    order = "".join(data.draw(st.permutations(ids)))
+    relevant = data.draw(st.sets(st.sampled_from(ids), min_size=1, max_size=4))
+    last = max(order.index(letter) for letter in relevant) + 1
+    tail = "".join(data.draw(st.permutations(order[last:])))
+    scores = [1 - n / 10 for n in range(len(ids))]
+    query = [example("q", "".join(sorted(relevant)))]
+    before = score_examples("covers", query, ranked(ids, q=(order, scores))).scores
+    after = score_examples("covers", query, ranked(ids, q=(order[:last] + tail, scores))).scores
+    assert (before["mAP"], before["mAP@5"], before["top1"]) == (after["mAP"], after["mAP@5"], after["top1"])
+    assert 0 <= before["t-mAP@5"] <= before["mAP@5"] <= 1
 
 
 def test_queries_without_truth_leave_the_mean_and_are_told() -> None:

@@ -171,6 +171,18 @@ def test_road_run_with_its_own_prompt(tmp_path: Path) -> None:
     assert figures(found) == {"mAP": 1.0, "pointing": 1.0}
 
 
+def test_methods_can_share_one_index(tmp_path: Path) -> None:
+    data, home = make_covers(tmp_path / "data"), tmp_path / "index"
+    sizes = []
+    for method in ("toy", "toy:2", "toy+patches", "toy"):
+        out = tmp_path / f"out-{len(sizes)}"
+        found = run(Plan("covers", data, method, out, home=home))
+        sizes.append(found.scores["bytes_per_image"])
+        assert not (out / "collection").exists()
+    assert sizes[0] == pytest.approx(sizes[3], rel=0.2), "the layers of other methods do not count"
+    assert sizes[2] > sizes[0]
+
+
 def test_images_that_tie_keep_the_order_of_their_ids(tmp_path: Path) -> None:
     data = make_covers(tmp_path / "data")
     for name in ("b.png", "a.png", "c.png"):

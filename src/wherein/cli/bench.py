@@ -41,6 +41,9 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", help="Where the run is kept; by default bench-runs/BENCHMARK/METHOD.")
     ] = None,
+    index: Annotated[
+        Path | None, typer.Option("--index", help="Keep the index here instead of under --out: methods can share it.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="searchad: val (default), train or test.")] = None,
     modality: Annotated[
         str | None, typer.Option(help="searchad: language (default), vision or multimodal queries.")
@@ -98,9 +101,8 @@ def run(
         confusion=confusion or None,
         box_statistics=box_statistics or None,
     )
-    plan = Plan(
-        benchmark=benchmark, data=data, method=method, out=out or default_out(benchmark, method), options=options
-    )
+    where = out or default_out(benchmark, method)
+    plan = Plan(benchmark=benchmark, data=data, method=method, out=where, options=options, home=index)
     evaluation = _run(plan, _sweep(random_sets, perturb or [], overlaps))
     _print(evaluation, "json" if json_ else format_)
     typer.echo(f"kept in {plan.out}; look at {plan.out / 'report.html'}", err=True)
