@@ -173,7 +173,7 @@ def test_road_run_with_its_own_prompt(tmp_path: Path) -> None:
 
 def test_methods_can_share_one_index(tmp_path: Path) -> None:
     data, home = make_covers(tmp_path / "data"), tmp_path / "index"
-    sizes = []
+    sizes: list[float] = []
     for method in ("toy", "toy:2", "toy+patches", "toy"):
         out = tmp_path / f"out-{len(sizes)}"
         found = run(Plan("covers", data, method, out, home=home))
