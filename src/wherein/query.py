@@ -109,8 +109,9 @@ def parse_text(text: str) -> Part:
 
 def parse_image(text: str) -> Part:
     """`photo.jpg#x1,y1,x2,y2^0.5` → an image part."""
-    name, weight = (text, 1.0) if Path(text).exists() else _weighted(text)
-    found = None if Path(name).exists() else _BOX.match(name)
+    # os.path, not Path.exists: a text longer than any file's name is no file rather than an error.
+    name, weight = (text, 1.0) if os.path.exists(text) else _weighted(text)  # noqa: PTH110
+    found = None if os.path.exists(name) else _BOX.match(name)  # noqa: PTH110
     if found is None:
         return Part(image=Path(name).expanduser(), weight=weight)
     return Part(image=Path(found["file"]).expanduser(), box=Box.parse(found["box"]), weight=weight)
@@ -119,7 +120,7 @@ def parse_image(text: str) -> Part:
 def parse_negative(text: str) -> Part:
     """A text, or an image where a file of that name exists, to avoid."""
     part = parse_image(text)
-    is_file = isinstance(part.image, Path) and part.image.is_file()
+    is_file = isinstance(part.image, Path) and os.path.isfile(part.image)  # noqa: PTH113
     return replace(part if is_file else parse_text(text), negative=True)
 
 
@@ -147,6 +148,8 @@ def _part(values: Any, path: Path, number: int) -> Part:
     known = {"text", "image", "box", "where", "weight", "negative"}
     if not isinstance(values, dict) or not values.keys() <= known:
         raise QueryError(f"{path}: part {number} may hold {', '.join(sorted(known))} and nothing else.")
+    if not isinstance(values.get("text", ""), str):
+        raise QueryError(f"{path}: part {number}: its text is not in quotes.")
     try:
         box = Box(*map(float, values["box"])) if values.get("box") is not None else None
         image = _beside(path, str(values["image"])) if "image" in values else None

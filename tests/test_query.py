@@ -1,0 +1,203 @@
+"""What is asked: parts, queries, query files and method specs, as they are written and as they print."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from wherein.errors import QueryError, RegionError, SpecError
+from wherein.query import Method, Part, Query, parse_image, parse_negative, parse_text, read_query
+from wherein.region import PLACES, Box
+
+Paint = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        pytest.param(lambda: Part(), "exactly one", id="neither text nor image"),
+        pytest.param(lambda: Part(text="red", image=b"x"), "exactly one", id="both"),
+        pytest.param(lambda: Part(text=" "), "is empty", id="an empty text"),
+        pytest.param(
+            lambda: Part(text="red", box=Box(0, 0, 1, 1)), "belongs to an example", id="a box without an image"
+        ),
+        pytest.param(lambda: Part(text="red", weight=0), "use --not", id="no weight"),
+        pytest.param(lambda: Part(text="red", weight=-1), "use --not", id="a negative weight"),
+        pytest.param(lambda: Part(text="red", weight=float("nan")), "not positive", id="no number"),
+        pytest.param(lambda: Part(text="red", weight=float("inf")), "not positive", id="all the weight there is"),
+        pytest.param(lambda: Query(()), "the query is empty", id="no parts"),
+        pytest.param(lambda: Query.of([]), "the query is empty", id="an empty list"),
+        pytest.param(lambda: Query.of(""), "is empty", id="an empty word"),
+        pytest.param(lambda: Query((Part(text="red", negative=True),)), "only says what to avoid", id="only negatives"),
+    ],
+)
+def test_a_query_that_cannot_be_asked_says_why(make: Callable[[], object], complaint: str) -> None:
+    with pytest.raises(QueryError, match=complaint):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "weight"),
+    [
+        pytest.param("red car", "red car", 1.0, id="no weight is one"),
+        pytest.param("red car^2", "red car", 2.0, id="a weight"),
+        pytest.param("red car^0.25", "red car", 0.25, id="a fraction"),
+        pytest.param("x^y", "x^y", 1.0, id="a roof that is no weight"),
+        pytest.param("2^", "2^", 1.0, id="a roof at the end"),
+        pytest.param("line\nbreak^3", "line\nbreak", 3.0, id="two lines"),
+    ],
+)
+def test_a_text_carries_its_weight(text: str, words: str, weight: float) -> None:
+    part = parse_text(text)
+    assert (part.text, part.weight, part.where) == (words, weight, None)
+    assert str(part) == text
+
+
+def test_a_text_may_say_where() -> None:
+    part = parse_text("a fish in the upper left")
+    assert (part.text, part.where, part.said_where) == ("a fish", PLACES["top-left"], "top-left")
+
+
+@pytest.mark.parametrize(
+    ("name", "box", "weight"),
+    [
+        pytest.param("photo.png", None, 1.0, id="a whole image"),
+        pytest.param("photo.png^2", None, 2.0, id="a weighted image"),
+        pytest.param("photo.png#0.1,0.2,0.5,0.9", Box(0.1, 0.2, 0.5, 0.9), 1.0, id="a region"),
+        pytest.param("photo.png#0.1,0.2,0.5,0.9^0.5", Box(0.1, 0.2, 0.5, 0.9), 0.5, id="a weighted region"),
+    ],
+)
+def test_an_image_carries_its_region_and_weight(tmp_path: Path, name: str, box: Box | None, weight: float) -> None:
+    part = parse_image(f"{tmp_path}/{name}")
+    assert (part.image, part.box, part.weight) == (tmp_path / "photo.png", box, weight)
+    assert str(part) == f"{tmp_path}/{name}"
+
+
+@pytest.mark.parametrize("name", ["a#0,0,1,1", "b^2", "c#1"])
+def test_a_file_of_that_very_name_is_meant(tmp_path: Path, paint: Paint, name: str) -> None:
+    paint(tmp_path / "x.png", "red").rename(tmp_path / name)
+    part = parse_image(str(tmp_path / name))
+    assert (part.image, part.box, part.weight) == (tmp_path / name, None, 1.0)
+
+
+def test_a_region_that_cannot_exist_says_why() -> None:
+    with pytest.raises(RegionError, match="leaves the image"):
+        parse_image("photo.jpg#0,0,200,300")
+
+
+def test_what_to_avoid_is_an_image_where_there_is_one_and_a_text_otherwise(tmp_path: Path, paint: Paint) -> None:
+    path = paint(tmp_path / "a.png", "red")
+    image, text = parse_negative(f"{path}#0,0,0.5,1"), parse_negative("green grass^2")
+    assert (image.image, image.box, image.negative) == (path, Box(0, 0, 0.5, 1), True)
+    assert (text.text, text.weight, text.negative) == ("green grass", 2.0, True)
+    assert parse_negative("long " * 200).text == "long " * 200  # longer than any file's name
+
+
+def test_anything_that_is_an_image_or_a_text_is_a_query(tmp_path: Path) -> None:
+    array = np.zeros((2, 2, 3), np.uint8)
+    picture = PIL.Image.new("RGB", (2, 2))
+    query = Query.of(["red^2", tmp_path / "a.png", b"bytes", array, picture, Part(text="blue"), Query.of("green")])
+    assert [part.text for part in query.parts] == ["red", None, None, None, None, "blue", "green"]
+    assert str(query) == f"red^2 + {tmp_path}/a.png + image + image + image + blue + green"
+    assert Query.of(query) is query
+
+
+def test_a_query_prints_what_it_avoids() -> None:
+    query = Query((Part(text="red"), Part(text="car", negative=True, weight=2)))
+    assert str(query) == "red + -car^2"
+
+
+# --- query files ---------------------------------------------------------------------------------------
+
+
+def test_a_query_file_holds_a_support_set(tmp_path: Path, paint: Paint) -> None:
+    paint(tmp_path / "example.png", "red")
+    document = {
+        "parts": [
+            {"text": "a red car", "weight": 2},
+            {"image": "example.png", "box": [0, 0, 0.5, 1]},
+            {"text": "sky", "negative": True, "where": "top"},
+        ]
+    }
+    (tmp_path / "q.json").write_text(json.dumps(document))
+    text, image, avoided = read_query(tmp_path / "q.json").parts
+    assert (text.text, text.weight) == ("a red car", 2.0)
+    assert (image.image, image.box) == (tmp_path / "example.png", Box(0, 0, 0.5, 1))
+    assert (avoided.negative, avoided.where) == (True, PLACES["top"])
+
+
+def test_images_may_lie_beside_the_folder_of_the_query(tmp_path: Path, paint: Paint) -> None:
+    paint(tmp_path / "images" / "x.png", "red")
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "q.json").write_text('{"parts": [{"image": "images/x.png"}]}')
+    assert read_query(tmp_path / "queries" / "q.json").parts[0].image == tmp_path / "images" / "x.png"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("", "is not JSON", id="an empty file"),
+        pytest.param("[]", 'no "parts" list', id="a list"),
+        pytest.param('{"parts": {}}', 'no "parts" list', id="parts that are no list"),
+        pytest.param('{"parts": []}', "the query is empty", id="no parts"),
+        pytest.param('{"parts": ["red"]}', "part 1 may hold", id="a part that is a word"),
+        pytest.param('{"parts": [{"text": "red"}, {"txt": "blue"}]}', "part 2 may hold", id="a misspelt key"),
+        pytest.param('{"parts": [{}]}', "part 1: .*exactly one", id="an empty part"),
+        pytest.param('{"parts": [{"image": "gone.png"}]}', "gone.png is neither beside", id="a missing image"),
+        pytest.param('{"parts": [{"text": "red", "weight": "much"}]}', "part 1: .*much", id="a weight in words"),
+        pytest.param('{"parts": [{"text": "red", "box": [0, 0, 1]}]}', "part 1: ", id="a box of three"),
+        pytest.param('{"parts": [{"text": "red", "where": "up"}]}', "part 1: .*no place", id="an unknown place"),
+        pytest.param('{"parts": [{"text": 5}]}', "part 1: ", id="a number for a text"),
+    ],
+)
+def test_a_bad_query_file_says_which_part_and_why(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "q.json").write_text(text)
+    with pytest.raises(QueryError, match=complaint):
+        read_query(tmp_path / "q.json")
+
+
+def test_a_missing_query_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="No such file"):
+        read_query(tmp_path / "q.json")
+
+
+# --- methods -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param("", Method(), id="nothing said"),
+        pytest.param("whole", Method("whole", search="whole"), id="a search alone"),
+        pytest.param("toy", Method("toy", encoder="toy"), id="an encoder alone"),
+        pytest.param("toy:8+patches", Method("toy:8+patches", encoder="toy:8", search="patches"), id="both"),
+        pytest.param("whole~max", Method("whole~max", search="whole", support="max"), id="an option"),
+        pytest.param(
+            "static-9@0.1~best~crop",
+            Method("static-9@0.1~best~crop", None, "static-9@0.1", "best", "crop"),
+            id="a grid",
+        ),
+        pytest.param("onnx:/models/a", Method("onnx:/models/a", encoder="onnx:/models/a"), id="a path"),
+    ],
+)
+def test_a_method_parses_and_prints_as_it_was_written(spec: str, expected: Method) -> None:
+    method = Method.parse(spec)
+    assert method == expected
+    assert str(method) == (spec or "whole")
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        pytest.param("hole", "nothing is called 'hole'.*whole", id="a misspelt search"),
+        pytest.param("toy+", "nothing is called ''", id="a plus at the end"),
+        pytest.param("whole~most", "no option ~most; known: .*~max", id="an unknown option"),
+        pytest.param("static-7", "no grid has 7 cells", id="an unknown grid"),
+    ],
+)
+def test_an_unknown_word_is_answered_with_the_known_ones(spec: str, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        Method.parse(spec)
