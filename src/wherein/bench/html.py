@@ -12,7 +12,7 @@ from typing import Any
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.plots import line_plots, matrix_plot
 from wherein.bench.report import json_safe, reference_table, running_costs
-from wherein.bench.tables import Table, figure, headline, is_plain, tables, variant_tables
+from wherein.bench.tables import OWN_TABLE, Table, figure, headline, is_plain, tables, variant_tables
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,11 @@ def _matrices(variants: object) -> str:
     return "".join(drawn)
 
 
+def table_heading(table: Table) -> str:
+    """A heading in words; the name of a method stays as it is written."""
+    return table.title.capitalize() if table.title in OWN_TABLE else table.title or "Figures"
+
+
 def metric_names(queries: Iterable[QueryScore]) -> list[str]:
     """Every figure any query has, in the order of their first appearance."""
     return list(dict.fromkeys(name for query in queries for name in query.metrics))
@@ -122,12 +127,8 @@ def evaluation_page(evaluation: Evaluation, *, method: str = "", pictures: Mappi
     drill = Drill(queries=evaluation.queries, columns=metric_names(evaluation.queries), pictures=pictures)
     sections = [
         warning_lines(evaluation.warnings),
-        cards(headline(evaluation.scores), running_costs(evaluation.scores)),
-        *(
-            section(table.title.capitalize() or "Figures", html_table(table))
-            for table in made
-            if len(made) > 1 or len(table.rows) > 1
-        ),
+        cards({} if "runs" in evaluation.scores else headline(evaluation.scores), running_costs(evaluation.scores)),
+        *(section(table_heading(table), html_table(table)) for table in made if len(made) > 1 or len(table.rows) > 1),
         section("Beside the papers, percent", html_table(beside, beside=True) if beside else ""),
         section("Curves", f'<div class="plots">{line_plots(evaluation.curves)}</div>' if evaluation.curves else ""),
         section("Variants", "".join(map(html_table, variant_tables(evaluation.scores)))),

@@ -87,7 +87,7 @@ class SubRegionTask(Task):
         target = names[annotation.frame]
         hits = search(question.query)
         if self.options.target_only:
-            hits = target_only(search(question.query, method=WHOLE), hits, target=target)
+            hits = target_only(search(placeless(question.query), method=WHOLE), hits, target=target)
         found = next((place for place, hit in enumerate(hits) if hit.image_id == target), None)
         return {
             "rank": len(position) if found is None else found + 1,
@@ -119,6 +119,11 @@ class SubRegionTask(Task):
 
 
 WHOLE: Final = Method(search="whole")
+
+
+def placeless(query: Query) -> Query:
+    """The query without its places."""
+    return Query(parts=tuple(replace(one, where=None) for one in query.parts))
 
 
 def target_only(whole: Sequence[Hit], hits: Sequence[Hit], *, target: str) -> list[Hit]:
