@@ -28,7 +28,7 @@ def put(catalogue: Catalogue, path: str, *, hash_: bytes = b"h", taken: float = 
         image = catalogue.put_image(file, ImageRecord(path, (4, 3), taken))
         if shard is not None:
             catalogue.put_shard(shard, "global", Written(1, 10, 0))
-            catalogue.put_rows(shard, [(0, image, None)])
+            catalogue.put_rows(shard, [(0, image, None)], newest=0)
     return image
 
 
@@ -45,6 +45,7 @@ def test_an_empty_catalogue_answers_everything_with_nothing(catalogue: Catalogue
     assert catalogue.skipped("") == {}
     assert catalogue.image_at("a") is None
     assert catalogue.next_shard() == 1
+    assert catalogue.newest_image() == 0
 
 
 def test_what_is_put_in_comes_back(catalogue: Catalogue) -> None:
@@ -135,7 +136,7 @@ def test_new_rows_replace_what_the_layer_had_of_an_image(catalogue: Catalogue) -
     tile = Box(0, 0, 0.5, 1)
     with catalogue.transaction():
         catalogue.put_shard(2, "global", Written(2, 10, 0))
-        catalogue.put_rows(2, [(0, image, None), (1, image, tile)])
+        catalogue.put_rows(2, [(0, image, None), (1, image, tile)], newest=catalogue.newest_image())
     assert catalogue.live_rows("global").fetchall() == [(image, 2, 0, None), (image, 2, 1, str(tile))]
 
 

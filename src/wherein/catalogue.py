@@ -240,12 +240,16 @@ class Catalogue:
         values = (shard, layer, written.rows, written.bytes, written.crc)
         self._db.execute("INSERT INTO shards(id, layer, rows, bytes, crc) VALUES (?,?,?,?,?)", values)
 
-    def put_rows(self, shard: int, rows: Sequence[tuple[int, int, Box | None]]) -> None:
-        """(row, image, box) of a shard; they replace what the layer had of these images."""
+    def newest_image(self) -> int:
+        """The highest key of an image; a new image has a higher one."""
+        return int(self._db.execute("SELECT COALESCE(MAX(id), 0) FROM images").fetchone()[0])
+
+    def put_rows(self, shard: int, rows: Sequence[tuple[int, int, Box | None]], *, newest: int) -> None:
+        """(row, image, box) of a shard; they replace what the layer had of images up to the key `newest`."""
         same_layer = "SELECT id FROM shards WHERE layer = (SELECT layer FROM shards WHERE id = ?)"
         self._db.executemany(
             f"DELETE FROM rows WHERE image = ? AND shard IN ({same_layer})",
-            ((image, shard) for image in {image for _, image, _ in rows}),
+            ((image, shard) for image in {image for _, image, _ in rows if image <= newest}),
         )
         values = ((shard, row, image, None if box is None else str(box)) for row, image, box in rows)
         self._db.executemany("INSERT INTO rows(shard, row, image, box) VALUES (?,?,?,?)", values)

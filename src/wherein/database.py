@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,11 +38,18 @@ def connect(path: Path, *, read_only: bool) -> Connection:
 
 
 def _open(path: Path, options: str) -> Connection:
-    with told(path):
-        uri = path.absolute().as_uri() + options
+    try:
         db = sqlite3.connect(
-            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30, factory=Connection
+            path.absolute().as_uri() + options,
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=30,
+            factory=Connection,
         )
+    except sqlite3.DatabaseError as error:
+        _tell(path, error)
+        raise
     db.path = path
     try:
         db.execute("SELECT 1 FROM sqlite_master")
@@ -74,53 +80,63 @@ class Cursor(sqlite3.Cursor):
 
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
         """Run one statement."""
-        with told(self.connection.path):
+        try:
             super().execute(sql, values)
+        except sqlite3.DatabaseError as error:
+            _tell(self.connection.path, error)
+            raise
         return self
 
     def executemany(self, sql: str, values: Iterable[Any], /) -> Cursor:
         """Run one statement for each of `values`."""
-        with told(self.connection.path):
+        try:
             super().executemany(sql, values)
+        except sqlite3.DatabaseError as error:
+            _tell(self.connection.path, error)
+            raise
         return self
 
     def fetchone(self) -> Any:
         """The next row, or None."""
-        with told(self.connection.path):
+        try:
             return super().fetchone()
+        except sqlite3.DatabaseError as error:
+            _tell(self.connection.path, error)
+            raise
 
     def fetchall(self) -> list[Any]:
         """All rows that are left."""
-        with told(self.connection.path):
+        try:
             return super().fetchall()
+        except sqlite3.DatabaseError as error:
+            _tell(self.connection.path, error)
+            raise
 
     def __iter__(self) -> Cursor:
         return self
 
     def __next__(self) -> Any:
-        with told(self.connection.path):
+        try:
             return super().__next__()
+        except sqlite3.DatabaseError as error:
+            _tell(self.connection.path, error)
+            raise
 
 
-@contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Turn what SQLite says into what a person can act on."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", 0)
-        if code & _PRIMARY in _CORRUPT:
-            raise CollectionCorrupt(
-                f"{path}: is not a readable catalogue ({error}). Restore it from a backup, or delete "
-                f"{path.parent} and index again; the images themselves are untouched."
-            ) from error
-        if code in _FULL:
-            raise storage_full(path, error) from error
-        if code & _PRIMARY == sqlite3.SQLITE_BUSY:
-            raise CollectionLocked(f"{path}: another process keeps it locked ({error}). Try again later.") from error
-        if code & _PRIMARY in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR):
-            raise CollectionError(
-                f"{path}: cannot be used ({error}). Check that the folder exists, that its disk works and that "
-                "you may write there."
-            ) from error
-        raise
+def _tell(path: Path, error: sqlite3.DatabaseError) -> None:
+    """Raise what a person can act on; return where the error is not one of these."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code & _PRIMARY in _CORRUPT:
+        raise CollectionCorrupt(
+            f"{path}: is not a readable catalogue ({error}). Restore it from a backup, or delete "
+            f"{path.parent} and index again; the images themselves are untouched."
+        ) from error
+    if code in _FULL:
+        raise storage_full(path, error) from error
+    if code & _PRIMARY == sqlite3.SQLITE_BUSY:
+        raise CollectionLocked(f"{path}: another process keeps it locked ({error}). Try again later.") from error
+    if code & _PRIMARY in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR):
+        raise CollectionError(
+            f"{path}: cannot be used ({error}). Check that the folder exists, that its disk works and that "
+            "you may write there."
+        ) from error

@@ -223,14 +223,13 @@ class Store:
             written = write_blobs(self._path(THUMBS, shard), [piece.thumb or b"" for piece in thumbs])
             placed.append((shard, THUMBS, written, [(piece, None) for piece in thumbs]))
         with self.catalogue.transaction():
+            newest = self.catalogue.newest_image()
             keys = {piece.image.image_id: self._put_piece(piece) for piece in pieces}
             for shard, layer, written, rows in placed:
                 self.catalogue.put_shard(shard, layer, written)
                 numbered = [(row, keys[piece.image.image_id], box) for row, (piece, box) in enumerate(rows)]
-                self.catalogue.put_rows(shard, numbered)
-            for piece in pieces:
-                if piece.last:
-                    self.catalogue.put_file(piece.file, whole=True)
+                self.catalogue.put_rows(shard, numbered, newest=newest)
+            self.catalogue.drop_skipped((piece.file.root, piece.file.path) for piece in pieces)
 
     def file_path(self, image: int) -> Path | None:
         """The file an image comes from; None for one that was added from memory."""
@@ -304,8 +303,7 @@ class Store:
             self.catalogue.drop_empty_shards(layer)
 
     def _put_piece(self, piece: Piece) -> int:
-        file = self.catalogue.put_file(piece.file, whole=False)
-        self.catalogue.drop_skipped([(piece.file.root, piece.file.path)])
+        file = self.catalogue.put_file(piece.file, whole=piece.last)
         return self.catalogue.put_image(file, piece.image)
 
     def _sweep(self) -> None:
