@@ -279,6 +279,7 @@ class Sync:
         if left:
             key, record, _ = next((entry for entry in left if (entry[1].root, entry[1].path) == here), left[0])
             images = self._rename(key, known)
+            self._gone.pop((record.root, record.path), None)
             if (record.root, record.path) == here:
                 self._report.added += images  # back where it was
             else:
@@ -302,7 +303,6 @@ class Sync:
         images = catalogue.images_of(file)
         for image, record in images:
             catalogue.rename_image(image, _image_id(known.task, record))
-        self._gone = {place: gone for place, gone in self._gone.items() if gone != file}
         return len(images)
 
     def _double(self, file: int, known: Known) -> int:
