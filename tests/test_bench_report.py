@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.html import write_html
 from wherein.bench.plots import line_plots, matrix_plot
 from wherein.bench.report import latex_escape, reference_table, render
 from wherein.bench.tables import figure, headline, lookup, tables
+from wherein.cli.bench import register
 
 FORB = {
-    name: {
-        level: {"mAP@1": 0.5, "mAP@5": 0.61234, "t-mAP@1": 0.2, "t-mAP@5": 0.3}
-        for level in ("overall", "easy")
-    }
+    name: {level: {"mAP@1": 0.5, "mAP@5": 0.61234, "t-mAP@1": 0.2, "t-mAP@5": 0.3} for level in ("overall", "easy")}
     for name in ("all", "logos")
 }
 
@@ -49,9 +48,7 @@ def evaluation(scores: Mapping[str, object], **changes: object) -> Evaluation:
     ],
     ids=["none", "not a number", "a fraction", "all", "a mean rank", "a median rank", "seconds"],
 )
-def test_figures_are_percent_unless_they_are_ranks_or_seconds(
-    value: float | None, column: str, text: str
-) -> None:
+def test_figures_are_percent_unless_they_are_ranks_or_seconds(value: float | None, column: str, text: str) -> None:
     assert figure(value, column) == text
 
 
@@ -142,6 +139,22 @@ def test_html_is_self_contained_and_escapes_what_it_shows(tmp_path: Path) -> Non
     assert data["queries"] == [
         {"id": "</script><b>", "group": "easy", "values": [0.5], "detail": {"text": "<i>cow</i>"}}
     ]
+
+
+def test_every_option_of_bench_is_in_its_page() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "bench.md").read_text(encoding="utf-8")
+    group = typer.Typer()
+    register(group)
+    bench = typer.main.get_command(group)
+    options = {
+        flag
+        for command in getattr(bench, "commands", {}).get("bench", bench).commands.values()
+        for option in command.params
+        for flag in option.opts
+        if flag.startswith("--")
+    }
+    assert len(options) > 20
+    assert sorted(flag for flag in options - {"--help"} if flag not in page) == []
 
 
 def test_plots_of_nothing_are_nothing() -> None:
