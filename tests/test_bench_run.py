@@ -268,9 +268,8 @@ def test_data_that_changed_under_a_run_is_refused(tmp_path: Path) -> None:
 
 def test_methods_are_checked_before_anything_is_made(tmp_path: Path) -> None:
     data = make_covers(tmp_path / "data")
-    for method, why in (("nothing", "nothing is called"), ("whole", "names no encoder")):
-        with pytest.raises(SpecError, match=why):
-            go("covers", data, tmp_path / "out", method=method)
+    with pytest.raises(SpecError, match="nothing is called"):
+        go("covers", data, tmp_path / "out", method="nothing")
     assert not (tmp_path / "out").exists()
 
 

@@ -25,7 +25,7 @@ from wherein.bench.staging import reduce, stage
 from wherein.bench.task import Answers, Options, Question, Task
 from wherein.bench.tasks import load_task
 from wherein.encoders import load
-from wherein.errors import DataError, SpecError
+from wherein.errors import DataError
 
 FORMAT: Final = 1
 
@@ -72,12 +72,10 @@ class Plan:
 def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     """Run, or go on with, one plan; the evaluation's scores hold `timing` and `bytes_per_image` too."""
     method = Method.parse(plan.method)
-    if method.encoder is None:
-        raise SpecError(f"method {plan.method!r} names no encoder, so nothing can be indexed; write mini+{plan.method}")
     task = load_task(plan.benchmark, plan.data, plan.options)
-    _claim(plan, weights=load(method.encoder).digest)
-    journal = Journal(plan.out / "answers.ndjson")
     with wherein.open(plan.indexed / "collection", create=True, encoder=method.encoder) as collection:
+        _claim(plan, weights=load(method.encoder or collection.encoder).digest)
+        journal = Journal(plan.out / "answers.ndjson")
         warnings = _index(plan, task, collection, journal=journal, watch=watch)
         image_ids = tuple(sorted({*task.images(), *collection.image_ids()}))
         _ask(plan, task, collection, image_ids=image_ids, journal=journal, watch=watch)
@@ -211,8 +209,14 @@ class _Timed:
 
 def bytes_per_image(collection: Collection, method: Method) -> float:
     """Bytes on disk per image of the layers that the method needs; others may lie beside them."""
-    layers = [layer for layer in collection.info().layers if layer.encoder == method.encoder]
-    return float(sum(layer.bytes_per_image for layer in layers if layer.kind in method.layers))
+    encoder = method.encoder or collection.encoder
+    found = collection.info().layers
+    total = 0.0
+    for kind in method.layers:
+        layers = [layer for layer in found if layer.kind == kind]
+        own = [layer for layer in layers if layer.encoder == encoder]
+        total += sum(layer.bytes_per_image for layer in own or layers)
+    return total
 
 
 def peak_memory() -> int | None:
