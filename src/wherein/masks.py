@@ -76,6 +76,17 @@ def read_mask(source: MaskLike) -> Mask:
     return mask
 
 
+def check_aspect(mask: Mask, *, size_wh: tuple[int, int]) -> None:
+    """Refuse a mask that cannot belong to an image of `size_wh`."""
+    (height, width), (image_width, image_height) = mask.shape, size_wh
+    # One pixel of rounding on the mask's shorter side is allowed for.
+    if abs(width * image_height - height * image_width) > 1.5 * max(size_wh):
+        raise RegionError(
+            f"the mask has {width} × {height} pixels, the image {image_width} × {image_height}: they differ in shape. "
+            "Draw the mask on the upright image."
+        )
+
+
 def _picture(path: str | os.PathLike[str]) -> Mask:
     import PIL.Image
 

@@ -2,6 +2,7 @@
 
 red car^2                     a text, weighted
 photo.jpg#0.1,0.2,0.5,0.9     a region of an example image
+photo.jpg#mask=dog.png        the pixels of an example that are white in another picture
 mini+patches~max              a method: an encoder, how it is searched, options
 """
 
@@ -15,9 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
+import numpy as np
+
 from wherein.encoders import families
 from wherein.errors import QueryError, RegionError, SpecError
 from wherein.image import ImageLike, decode
+from wherein.masks import Mask, MaskLike, mask_box, read_mask
 from wherein.region import Box, Grid, place, split_place
 
 SEARCHES: Final = ("whole", "append-short", "append-long", "patches", "theoretical")
@@ -32,6 +36,7 @@ STEPS: Final[dict[str, str]] = {}
 WHERE_SEARCH: Final = "static-9@0.1"
 """What a query with a place is searched with when no method is named."""
 _WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>\d+(?:\.\d+)?)$", re.DOTALL)
+_MASK: Final = re.compile(r"^(?P<file>.+)#mask=(?P<mask>.+)$", re.DOTALL)
 _BOX: Final = re.compile(r"^(?P<file>.+)#(?P<box>[-+0-9.,eE ]+)$", re.DOTALL)
 
 
@@ -48,6 +53,8 @@ class Part:
     """Where in the searched images it should be."""
     said_where: str | None = None
     """The words of the text that were read as a place, so that they can be shown."""
+    mask: MaskLike | None = None
+    """The pixels of the example that are meant: bool (h, w) at any resolution of its aspect, or a picture of them."""
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.image is None):
@@ -56,6 +63,8 @@ class Part:
             raise QueryError("a text part is empty: say what to look for.")
         if self.box is not None and self.image is None:
             raise QueryError("a box belongs to an example image: give the part an image.")
+        if self.mask is not None and (self.image is None or self.box is not None):
+            raise QueryError("a mask belongs to an example image, and says more than a box: give the image and no box.")
         if not 0.0 < self.weight < float("inf"):
             raise QueryError(f"weight {self.weight:g} is not positive; to avoid something, use --not.")
 
@@ -66,9 +75,21 @@ class Part:
             named = isinstance(self.image, str | os.PathLike)
             words = os.fspath(self.image) if named else "image"  # type: ignore[arg-type]
             words += "" if self.box is None else f"#{self.box}"
+            if self.mask is not None:
+                words += "#mask" + ("" if isinstance(self.mask, np.ndarray) else f"={os.fspath(self.mask)}")
         weight = "" if self.weight == 1.0 else f"^{self.weight:g}"
         where = "" if self.where is None else f" @ {self.said_where or self.where}"
         return f"{'-' if self.negative else ''}{words}{weight}{where}"
+
+    def pixels(self) -> Mask | None:
+        """The mask, read and checked; None where the part has none."""
+        return None if self.mask is None else read_mask(self.mask)
+
+    @property
+    def region(self) -> Box | None:
+        """The box of the example that is meant, its own or the one around its mask; None is the whole image."""
+        mask = self.pixels()
+        return self.box if mask is None else mask_box(mask)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,8 +149,8 @@ def read_query(path: Path) -> Query:
     """A query file: a whole support set. Ours, or one of SearchAD's default queries.
 
     Ours: {"parts": [{"text": …}, {"image": FILE, "box": [x1, y1, x2, y2]}, …]}, each part with an optional weight,
-    "negative": true, and "where": a box or a word such as "top-left". Image files are looked for beside the query file,
-    then beside its folder.
+    "negative": true, and "where": a box or a word such as "top-left". A "mask", a picture of the meant pixels, may
+    stand in place of the box. Files are looked for beside the query file, then beside its folder.
     """
     try:
         document = json.loads(path.read_text("utf-8"))
@@ -145,7 +166,7 @@ def read_query(path: Path) -> Query:
 
 
 def _part(values: Any, path: Path, number: int) -> Part:
-    known = {"text", "image", "box", "where", "weight", "negative"}
+    known = {"text", "image", "box", "mask", "where", "weight", "negative"}
     if not isinstance(values, dict) or not values.keys() <= known:
         raise QueryError(f"{path}: part {number} may hold {', '.join(sorted(known))} and nothing else.")
     if not isinstance(values.get("text", ""), str):
@@ -156,7 +177,8 @@ def _part(values: Any, path: Path, number: int) -> Part:
         said = values.get("where")
         where = None if said is None else place(said) if isinstance(said, str) else Box(*map(float, said))
         weight, negative = float(values.get("weight", 1.0)), bool(values.get("negative", False))
-        return Part(values.get("text"), image, box, weight, negative, where)
+        mask = _beside(path, str(values["mask"])) if values.get("mask") is not None else None
+        return Part(values.get("text"), image, box, weight, negative, where, mask=mask)
     except (QueryError, TypeError, ValueError) as error:
         raise QueryError(f"{path}: part {number}: {error}") from error
 
@@ -185,7 +207,7 @@ def _beside(path: Path, name: str) -> Path:
     for folder in (path.parent, path.parent.parent):
         if (folder / name).is_file():
             return folder / name
-    raise QueryError(f"{path}: example image {name} is neither beside it nor beside its folder.")
+    raise QueryError(f"{path}: example {name} is neither beside it nor beside its folder.")
 
 
 def _weighted(text: str) -> tuple[str, float]:

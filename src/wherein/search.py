@@ -15,6 +15,7 @@ from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import QueryError
 from wherein.image import decode
 from wherein.index import Mask, best
+from wherein.masks import check_aspect
 from wherein.query import STEPS, Method, Part, Query
 from wherein.region import Box, place_suffix
 from wherein.views import View
@@ -189,12 +190,15 @@ def _worded(part: Part, method: Method) -> str:
 def _embed_images(parts: Sequence[Part], encoder: Encoder) -> Floats:
     # A whole example is decoded as it was indexed, so that every image finds itself; a region needs all its pixels.
     whole = detail(encoder)
-    examples = [
-        (decode(part.image, at_least=whole if part.box is None else None), part.box)
-        for part in parts
-        if part.image is not None
-    ]
-    inputs = [encoder.prepare(image if box is None else image.crop(box)) for image, box in examples]
+    inputs = []
+    for part in parts:
+        if part.image is None:
+            continue
+        mask, box = part.pixels(), part.region
+        image = decode(part.image, at_least=whole if box is None else None)
+        if mask is not None:
+            check_aspect(mask, size_wh=image.full_wh)
+        inputs.append(encoder.prepare(image if box is None else image.crop(box)))
     return encoder.images(np.stack(inputs)).global_
 
 
