@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wherein.client import RemoteCollection, connect
     from wherein.collection import Collection, open
     from wherein.encoders import Encoded, Encoder, check_encoder
     from wherein.errors import CollectionError, ImageError, InputError, WhereinError
@@ -39,14 +40,18 @@ __all__ = [
     "Part",
     "Query",
     "Ranking",
+    "RemoteCollection",
     "WhereinError",
     "__version__",
     "check_encoder",
+    "connect",
     "decode",
     "open",
 ]
 
 _HOMES = {
+    "RemoteCollection": "client",
+    "connect": "client",
     "Collection": "collection",
     "open": "collection",
     "Encoded": "encoders",

@@ -10,7 +10,7 @@ import typer
 
 from wherein.errors import WhereinError
 
-_GROUPS: Final = ("index", "search", "manage", "demo", "evaluate", "searchad", "bench")
+_GROUPS: Final = ("index", "search", "manage", "demo", "evaluate", "searchad", "bench", "serve")
 
 app = typer.Typer(
     name="wherein",

@@ -1,0 +1,85 @@
+"""`wherein serve`: the HTTP API and the web page."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import socket
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("serve")(serve)
+
+
+def serve(
+    collection: Annotated[
+        list[Path] | None,
+        typer.Option("--collection", "-c", help="A collection to serve, repeatable; by default the nearest .wherein."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; anything but this machine itself needs a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 7333,
+    token: Annotated[str | None, typer.Option(envvar="WHEREIN_TOKEN", help="What every request must carry.")] = None,
+    allow_host: Annotated[list[str] | None, typer.Option(help="A further name this server is reached by.")] = None,
+    index_root: Annotated[
+        list[Path] | None, typer.Option(help="A folder below which the page may index; by default what is indexed.")
+    ] = None,
+    reports: Annotated[Path | None, typer.Option(help="A folder of benchmark reports to browse.")] = None,
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Serve collections over HTTP: the page at /, the API at /api/v1, its description at /docs."""
+    import uvicorn
+
+    from wherein.collection import nearest
+    from wherein.server.app import create_app
+    from wherein.server.settings import Settings, is_loopback
+
+    folders = [folder.expanduser().absolute() for folder in collection or []] or [nearest(Path.cwd())]
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    listener = _listen(host, port)
+    settings = Settings(
+        host=host,
+        port=listener.getsockname()[1],
+        token=token,
+        hosts=tuple(allow_host or ()),
+        index_roots=tuple(root.expanduser().absolute() for root in index_root or ()),
+        reports=None if reports is None else reports.expanduser().absolute(),
+    )
+    app = create_app(folders, settings)
+    address = _address(settings.host, settings.port, token)
+    typer.echo(f"wherein is at {address}   (Ctrl-C stops)", err=True)
+    if open_:
+        typer.launch(address)
+    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=2)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    import socket
+
+    from wherein.errors import InputError
+
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(512)
+    except OSError as error:
+        reason = error.strerror or os.strerror(error.errno or 0)
+        raise InputError(f"{host}:{port}: cannot listen there ({reason}). Choose another with --port.") from error
+    return listener
+
+
+def _address(host: str, port: int, token: str | None) -> str:
+    shown = "127.0.0.1" if host in ("0.0.0.0", "") else f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}/" + ("" if token is None else f"?token={token}")

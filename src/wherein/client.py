@@ -1,0 +1,277 @@
+"""A served collection from Python: `wherein.connect(url)` gives the same objects as a local one."""
+
+from __future__ import annotations
+
+import io
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import PIL.Image
+
+from wherein import errors
+from wherein.image import ImageLike, read_bytes
+from wherein.masks import from_rle, to_rle
+from wherein.query import Method, Part, Query
+from wherein.records import Details
+from wherein.region import Box
+from wherein.search import Hit, Ranking
+
+_SECONDS: Final = 60.0
+
+
+def connect(url: str, *, collection: str | None = None, token: str | None = None) -> RemoteCollection:
+    """The collection that the server at `url` serves; its first one unless one is named.
+
+    The token may also be part of the address, as `wherein serve` prints it: http://host:7333/?token=…
+    """
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise errors.InputError(f"{url!r} is no address of a server: write http://127.0.0.1:7333.")
+    given = urllib.parse.parse_qs(parts.query).get("token", [None])[0]
+    door = _Door(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/api/v1", token or given)
+    served = [str(found["name"]) for found in door.json("GET", "/collections")]
+    if not served or (collection is not None and collection not in served):
+        raise errors.CollectionNotFound(f"{url}: serves {', '.join(served) or 'nothing'}, not {collection}.")
+    return RemoteCollection(door, collection or served[0])
+
+
+class RemoteCollection:
+    """A collection behind HTTP. Its answers are those of the local one."""
+
+    def __init__(self, door: _Door, name: str) -> None:
+        self._door, self.name = door, name
+        self._base = f"/collections/{urllib.parse.quote(name, safe='')}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return int(self._door.json("GET", self._base)["images"])
+
+    def __repr__(self) -> str:
+        return f"<RemoteCollection {self.name} at {self._door.url}>"
+
+    @property
+    def encoder(self) -> str:
+        """The spec of the encoder that serves searches."""
+        return str(self._door.json("GET", self._base)["encoder"])
+
+    def close(self) -> None:
+        """Nothing stays open between calls."""
+
+    def search(
+        self,
+        query: Query | Part | ImageLike | Sequence[Any],
+        *,
+        k: int = 20,
+        method: str | Method = "",
+        folder: str | None = None,
+        after: date | str | None = None,
+        before: date | str | None = None,
+        tags: Sequence[str] = (),
+        min_side: int = 0,
+    ) -> Ranking:
+        """As `Collection.search`; examples are sent along."""
+        if k < 1:
+            raise errors.InputError(f"k = {k}: ask for at least one hit.")
+        asked = Query.of(query)
+        uploads = list[tuple[str, bytes]]()
+        body = {
+            "parts": [_part(part, uploads) for part in asked.parts],
+            "method": method.written if isinstance(method, Method) else method,
+            "k": k,
+            "folder": folder,
+            "after": None if after is None else str(after),
+            "before": None if before is None else str(before),
+            "tags": list(tags),
+            "min_side": min_side,
+        }
+        if uploads:
+            found = self._door.upload(f"{self._base}/search/upload", body, uploads)
+        else:
+            found = self._door.json("POST", f"{self._base}/search", body=body)
+        return _ranking(found, asked)
+
+    def image_ids(self, *, folder: str | None = None, tags: Sequence[str] = ()) -> list[str]:
+        """The ids of all images, or of those that pass the filters, sorted."""
+        return list(self._pages({"folder": folder, "tags": list(tags)}))
+
+    def details(self, image_id: str) -> Details:
+        """What is known about one image."""
+        found = self._door.json("GET", f"{self._base}/image", query={"image_id": image_id})
+        return Details(
+            image_id=found["image_id"],
+            size_wh=_pair(found["size_wh"]),
+            taken=found["taken"],
+            seconds=found["seconds"],
+            path=None if found["path"] is None else Path(found["path"]),
+            file_bytes=found["file_bytes"],
+            digest=found["digest"],
+            tags=tuple(found["tags"]),
+        )
+
+    def frames(self, image_id: str) -> list[str]:
+        """The images of the same file, in order."""
+        found = self._door.json("GET", f"{self._base}/image", query={"image_id": image_id})
+        return list(found["frames"]) or [image_id]
+
+    def tag(self, tag: str, image_ids: Iterable[str]) -> None:
+        """Tag images."""
+        self._door.json("POST", f"{self._base}/tags", body={"tag": tag, "image_ids": list(image_ids)})
+
+    def untag(self, tag: str, image_ids: Iterable[str]) -> None:
+        """Take a tag off images."""
+        self._door.json("POST", f"{self._base}/untag", body={"tag": tag, "image_ids": list(image_ids)})
+
+    def thumb(self, image_id: str) -> bytes:
+        """A small JPEG of an image."""
+        return self._door.bytes("GET", f"{self._base}/thumb", query={"image_id": image_id})
+
+    def original(self, image_id: str) -> bytes:
+        """The image's own file."""
+        return self._door.bytes("GET", f"{self._base}/original", query={"image_id": image_id})
+
+    def _pages(self, filters: dict[str, Any]) -> Iterator[str]:
+        offset, total = 0, 1
+        while offset < total:
+            page = self._door.json("GET", f"{self._base}/images", query=filters | {"offset": offset, "limit": 1000})
+            total, offset = page["total"], offset + len(page["images"])
+            yield from (image["image_id"] for image in page["images"])
+            if not page["images"]:
+                return
+
+
+class _Door:
+    """Requests to one server; its errors come back as wherein's own."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.url, self._token = url, token
+        # Not through a proxy of the environment: the server is near, and the query is nobody else's business.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def json(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
+        """The decoded answer."""
+        data = None if body is None else json.dumps(body).encode()
+        return json.loads(self.bytes(method, path, query=query, data=data, kind="application/json"))
+
+    def upload(self, path: str, body: Any, uploads: Sequence[tuple[str, bytes]]) -> Any:
+        """A search with images, as multipart/form-data."""
+        mark = "wherein-7d0b6f3a5c"
+        while any(mark.encode() in data for _, data in uploads):
+            mark += "x"
+        pieces = [f'--{mark}\r\ncontent-disposition: form-data; name="query"\r\n\r\n{json.dumps(body)}\r\n'.encode()]
+        for name, data in uploads:
+            head = f'--{mark}\r\ncontent-disposition: form-data; name="images"; filename="{name}"\r\n'
+            pieces.append(f"{head}content-type: application/octet-stream\r\n\r\n".encode() + data + b"\r\n")
+        pieces.append(f"--{mark}--\r\n".encode())
+        kind = f"multipart/form-data; boundary={mark}"
+        return json.loads(self.bytes("POST", path, data=b"".join(pieces), kind=kind))
+
+    def bytes(
+        self, method: str, path: str, *, query: dict[str, Any] | None = None, data: bytes | None = None, kind: str = ""
+    ) -> bytes:
+        """The answer as it came."""
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        address = f"{self.url}{path}" + (f"?{urllib.parse.urlencode(given, doseq=True)}" if given else "")
+        request = urllib.request.Request(address, data=data, method=method)
+        if data is not None:
+            request.add_header("content-type", kind)
+        if self._token is not None:
+            request.add_header("authorization", f"Bearer {self._token}")
+        try:
+            with self._opener.open(request, timeout=_SECONDS) as answer:
+                content: bytes = answer.read()
+                return content
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _raised(error.read(), address) from None
+        except OSError as error:
+            reason = getattr(error, "reason", error)
+            raise errors.CollectionError(
+                f"{self.url}: does not answer ({reason}). Is `wherein serve` running?"
+            ) from error
+
+
+def _raised(content: bytes, address: str) -> errors.WhereinError:
+    """The error that the server names, or a CollectionError where it says something else."""
+    try:
+        said = json.loads(content)["error"]
+        kind = getattr(errors, str(said["kind"]), None)
+        message = str(said["message"])
+    except (ValueError, KeyError, TypeError):
+        return errors.CollectionError(f"{address}: answered with something else than wherein's errors.")
+    if isinstance(kind, type) and issubclass(kind, errors.WhereinError):
+        return kind(message)
+    return (errors.InputError if 400 <= int(said.get("status", 500)) < 500 else errors.CollectionError)(message)
+
+
+def _part(part: Part, uploads: list[tuple[str, bytes]]) -> dict[str, Any]:
+    values: dict[str, Any] = {"weight": part.weight, "negative": part.negative}
+    if part.text is not None:
+        values["text"] = part.text
+    elif part.image is not None:
+        name = f"image-{len(uploads)}"
+        uploads.append((name, _bytes(part.image)))
+        values["upload"] = name
+    if part.box is not None:
+        values["box"] = list(part.box.xyxy)
+    pixels = part.pixels()
+    if pixels is not None:
+        values["mask"] = to_rle(pixels, compressed=False)
+    if part.where is not None:
+        values["where"] = list(part.where.xyxy)
+    return values
+
+
+def _bytes(image: ImageLike) -> bytes:
+    """An example as a file: as it is on disk, or losslessly."""
+    if isinstance(image, bytes):
+        return image
+    if isinstance(image, np.ndarray | PIL.Image.Image):
+        buffer = io.BytesIO()
+        picture = PIL.Image.fromarray(image) if isinstance(image, np.ndarray) else image
+        picture.save(buffer, "PNG", compress_level=1)
+        return buffer.getvalue()
+    return read_bytes(image)
+
+
+def _ranking(found: dict[str, Any], asked: Query) -> Ranking:
+    return Ranking(
+        hits=tuple(_hit(hit) for hit in found["hits"]),
+        query=str(asked),
+        encoder=found["encoder"],
+        method=found["method"],
+        score_kind=found["score_kind"],
+        searched=found["searched"],
+        notes=tuple(found["notes"]),
+    )
+
+
+def _hit(values: dict[str, Any]) -> Hit:
+    mask = values["mask"]
+    return Hit(
+        image_id=values["image_id"],
+        score=values["score"],
+        confidence=values["confidence"],
+        box=None if values["box"] is None else Box(*values["box"]),
+        path=None if values["path"] is None else Path(values["path"]),
+        size_wh=_pair(values["size_wh"]),
+        seconds=values["seconds"],
+        mask=None if mask is None else from_rle(mask),
+        inliers=values["inliers"],
+    )
+
+
+def _pair(values: Sequence[int]) -> tuple[int, int]:
+    first, second = values
+    return first, second

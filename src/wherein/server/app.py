@@ -1,0 +1,105 @@
+"""The application: routes, the page, the guard around them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import FileResponse, RedirectResponse, Response
+
+import wherein
+from wherein.server import problems
+from wherein.server.guard import Guard
+from wherein.server.jobs import Jobs
+from wherein.server.library import Library
+from wherein.server.problems import Problem
+from wherein.server.routes import ERRORS, collections, curate, jobs, search, status
+from wherein.server.settings import Settings
+from wherein.server.thumbs import Thumbs
+
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_ROUTES: Final = (status, collections, search, curate, jobs)
+
+
+def create_app(folders: Sequence[Path], settings: Settings | None = None) -> FastAPI:
+    """The application that serves the collections in `folders`."""
+    limits = settings or Settings()
+    library = Library(limits)
+    for folder in folders:
+        library.open(folder)
+    running = Jobs(library)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        running.stop()
+        library.close()
+
+    app = FastAPI(
+        title="wherein",
+        version=wherein.__version__,
+        description="Find images and where in them. Errors are always {error: {kind, message, status}}.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    counted = status.Requests()
+    app.state.library, app.state.jobs, app.state.thumbs, app.state.requests = library, running, Thumbs(), counted
+    api = APIRouter(prefix="/api/v1", responses=ERRORS)
+    for group in _ROUTES:
+        api.include_router(group.router)
+    app.include_router(api)
+    app.include_router(_page())
+    problems.install(app)
+    app.add_middleware(_Counted, requests=counted)
+    app.add_middleware(Guard, settings=limits)
+    return app
+
+
+class _Counted:
+    """Middleware around `Requests`."""
+
+    def __init__(self, app: Any, requests: status.Requests) -> None:
+        self._app = requests.around(app)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """ASGI."""
+        await self._app(scope, receive, send)
+
+
+def _page() -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+    folder = Path(str(files("wherein") / "web"))
+    known = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
+
+    def send(name: str) -> FileResponse:
+        if name not in known:
+            raise Problem(404, f"/{name}: there is nothing here. The page is at /, the routes are at /docs.")
+        return FileResponse(known[name], media_type=_TYPES[known[name].suffix], headers={"cache-control": "no-cache"})
+
+    @router.get("/")
+    def page() -> Response:
+        return send("index.html")
+
+    @router.get("/docs")
+    def docs() -> Response:
+        return send("docs.html")
+
+    @router.get("/favicon.ico")
+    def icon() -> Response:
+        return RedirectResponse("/web/icon.svg", 308)
+
+    @router.get("/web/{name}")
+    def part(name: str) -> Response:
+        return send(name)
+
+    return router

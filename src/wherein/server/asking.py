@@ -1,0 +1,190 @@
+"""A request → a query → a page of a ranking. Marks on hits become parts, as Rocchio's feedback does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from wherein.collection import Collection
+from wherein.image import decode
+from wherein.masks import Mask, from_rle, to_rle
+from wherein.query import STEPS, Part, Query, parse_text
+from wherein.region import Box, place
+from wherein.search import Hit, Ranking
+from wherein.server.library import Served, example_of
+from wherein.server.problems import Problem
+from wherein.server.shapes import Corners, HitOut, MaskOut, PartIn, PartOut, RankingOut, SearchIn
+
+# Rocchio's classical weights: what is liked counts nearly as much as the query, what is disliked much less.
+LIKED_WEIGHT: Final = 0.75
+DISLIKED_WEIGHT: Final = 0.25
+SAME: Final = 0.96
+"""Images whose embeddings are at least this close look nearly the same."""
+_RANKINGS_KEPT: Final = 64
+_GROWTH: Final = 4
+
+
+async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int) -> RankingOut:
+    """Search, or take the next page of a search that was made before."""
+
+    def run(collection: Collection) -> RankingOut:
+        query = _query(served, collection, asked, uploads, max_pixels=max_pixels)
+        ranking, seconds = _ranking(served, collection, asked, query, fresh=bool(uploads))
+        hits = ranking.hits[asked.offset : asked.offset + asked.k]
+        likes = _likes(collection, ranking.hits[: asked.offset + asked.k]) if asked.group else {}
+        return _out(ranking, query, hits, likes, offset=asked.offset, seconds=seconds)
+
+    return await served.searching(run)
+
+
+def method_of(asked: SearchIn) -> str:
+    """The method, with the step that outlines hits where it was asked for and exists."""
+    words = [asked.method] if asked.method else []
+    if asked.locate and "locate" in STEPS and "locate" not in asked.method.split("+"):
+        words.append("locate")
+    return "+".join(words)
+
+
+def hit_out(hit: Hit, *, like: str | None = None) -> HitOut:
+    """A hit as it is sent."""
+    return HitOut(
+        image_id=hit.image_id,
+        score=hit.score,
+        confidence=hit.confidence,
+        box=_corners(hit.box),
+        path=None if hit.path is None else str(hit.path),
+        size_wh=hit.size_wh,
+        seconds=hit.seconds,
+        inliers=hit.inliers,
+        mask=None if hit.mask is None else mask_out(hit.mask),
+        like=like,
+    )
+
+
+def _ranking(
+    served: Served, collection: Collection, asked: SearchIn, query: Query, *, fresh: bool
+) -> tuple[Ranking, float]:
+    """The ranking a page is cut from. The first page is asked for as it is; later ones from ever longer rankings."""
+    key = (collection.version, collection.encoder, asked.model_dump_json(exclude={"k", "offset", "group"}))
+    needed = asked.offset + asked.k
+    exact = (*key, asked.k if asked.offset == 0 else None)
+    known = None if fresh else served.rankings.get(exact)
+    if known is not None and (len(known[0]) >= needed or len(known[0]) == known[0].searched):
+        served.rankings.move_to_end(exact)
+        return known
+    depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (len(known[0]) if known else asked.k))
+    started = time.perf_counter()
+    filters: dict[str, Any] = {name: getattr(asked, name) for name in ("folder", "after", "before", "tags", "min_side")}
+    ranking = collection.search(query, k=depth, method=method_of(asked), **filters)
+    answer = (ranking, time.perf_counter() - started)
+    if not fresh:
+        served.rankings[exact] = answer
+        while len(served.rankings) > _RANKINGS_KEPT:
+            served.rankings.popitem(last=False)
+    return answer
+
+
+def _query(
+    served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
+) -> Query:
+    parts = [_part(served, collection, part, uploads, max_pixels=max_pixels) for part in asked.parts]
+    marks = [(asked.liked, LIKED_WEIGHT, False), (asked.disliked, DISLIKED_WEIGHT, True)]
+    parts += [
+        Part(image=example_of(collection, image_id), weight=weight, negative=negative)
+        for image_ids, weight, negative in marks
+        for image_id in image_ids
+    ]
+    return Query(tuple(parts))
+
+
+def _part(
+    served: Served, collection: Collection, part: PartIn, uploads: Mapping[str, bytes], *, max_pixels: int
+) -> Part:
+    given = [n for n in ("words", "text", "image_id", "example", "upload") if getattr(part, n) is not None]
+    if len(given) != 1:
+        raise Problem(
+            422, f"a part is exactly one of words, text, image_id, example, upload; this one has {len(given)}."
+        )
+    box = None if part.box is None else Box(*part.box)
+    where = None if part.where is None else place(part.where) if isinstance(part.where, str) else Box(*part.where)
+    if part.words is not None:
+        read = parse_text(part.words)
+        weight = part.weight * read.weight
+        said = {} if where is None else {"where": where, "said_where": None}
+        return replace(read, weight=weight, negative=part.negative, **said)  # type: ignore[arg-type]
+    if part.text is not None:
+        return Part(text=part.text, box=box, weight=part.weight, negative=part.negative, where=where)
+    if part.image_id is not None:
+        image = example_of(collection, part.image_id)
+    elif part.example is not None:
+        image = served.example(part.example)
+    else:
+        image = _uploaded(uploads, str(part.upload), max_pixels=max_pixels)
+    return Part(image=image, box=box, weight=part.weight, negative=part.negative, where=where, mask=_mask(part))
+
+
+def _mask(part: PartIn) -> Mask | None:
+    if part.mask is None:
+        return None
+    return from_rle({"size": list(part.mask.size), "counts": part.mask.counts})
+
+
+def mask_out(mask: Mask) -> MaskOut:
+    """A mask as it is sent."""
+    return MaskOut.model_validate(to_rle(mask, compressed=False))
+
+
+def _uploaded(uploads: Mapping[str, bytes], name: str, *, max_pixels: int) -> bytes:
+    if name not in uploads:
+        raise Problem(422, f"upload {name!r}: the request has no file of that name. Send it as multipart/form-data.")
+    decode(uploads[name], max_pixels=max_pixels, name=name)  # refuses what is no image, or too large
+    return uploads[name]
+
+
+def _likes(collection: Collection, hits: tuple[Hit, ...]) -> dict[str, str]:
+    """hit → the better hit that it looks nearly the same as."""
+    image_ids, rows = collection.embeddings()
+    at = {image_id: row for row, image_id in enumerate(image_ids)}
+    leaders, likes = list[str](), dict[str, str]()
+    kept = np.zeros((len(hits), rows.shape[1]), np.float32)
+    for hit in hits:
+        if hit.image_id not in at:
+            continue
+        vector = rows[at[hit.image_id]]
+        scores = kept[: len(leaders)] @ vector
+        if len(leaders) and scores.max() >= SAME:
+            likes[hit.image_id] = leaders[int(scores.argmax())]
+        else:
+            kept[len(leaders)] = vector
+            leaders.append(hit.image_id)
+    return likes
+
+
+def _out(
+    ranking: Ranking, query: Query, hits: tuple[Hit, ...], likes: Mapping[str, str], *, offset: int, seconds: float
+) -> RankingOut:
+    return RankingOut(
+        query=str(query),
+        encoder=ranking.encoder,
+        method=ranking.method,
+        score_kind=ranking.score_kind,
+        searched=ranking.searched,
+        notes=list(ranking.notes),
+        parts=[_part_out(part) for part in query.parts],
+        offset=offset,
+        seconds=seconds,
+        hits=[hit_out(hit, like=likes.get(hit.image_id)) for hit in hits],
+    )
+
+
+def _part_out(part: Part) -> PartOut:
+    where = _corners(part.where)
+    return PartOut(said=str(part), text=part.text, where=where, weight=part.weight, negative=part.negative)
+
+
+def _corners(box: Box | None) -> Corners | None:
+    return None if box is None else box.xyxy

@@ -1,0 +1,138 @@
+"""A selection for other programs: paths, CSV, COCO JSON, YOLO."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from wherein.collection import Collection
+from wherein.errors import RegionError
+from wherein.masks import from_rle, resized, to_rle
+from wherein.records import Details
+from wherein.server.problems import Problem
+from wherein.server.shapes import ItemIn
+
+Format = Literal["paths", "csv", "coco", "yolo"]
+TYPES: Final = {
+    "paths": ("text/plain; charset=utf-8", "txt"),
+    "csv": ("text/csv; charset=utf-8", "csv"),
+    "coco": ("application/json", "json"),
+    "yolo": ("application/zip", "zip"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A selected image with what is known of it."""
+
+    item: ItemIn
+    details: Details
+    label: str
+
+    @property
+    def xyxy(self) -> tuple[float, float, float, float]:
+        """Its box; the whole image where it has none."""
+        return self.item.box or (0.0, 0.0, 1.0, 1.0)
+
+
+def export(collection: Collection, items: Sequence[ItemIn], *, name: str, format_: Format) -> bytes:
+    """The file's bytes. What has no label is labelled with the selection's name."""
+    lines = [_Line(item, collection.details(item.image_id), item.label or name) for item in items]
+    if format_ == "paths":
+        return "".join(f"{line.details.path or line.item.image_id}\n" for line in lines).encode("utf-8", "replace")
+    if format_ == "csv":
+        return _csv(lines)
+    return _coco(lines) if format_ == "coco" else _yolo(lines)
+
+
+def _csv(lines: Sequence[_Line]) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(["image_id", "path", "width", "height", "label", "x1", "y1", "x2", "y2", "tags"])
+    for line in lines:
+        box: Sequence[object] = line.item.box or ("", "", "", "")
+        known = line.details
+        row = [known.image_id, known.path or "", *known.size_wh, line.label, *box, ";".join(known.tags)]
+        writer.writerow([_plain(value) for value in row])
+    return buffer.getvalue().encode("utf-8", "replace")
+
+
+def _plain(value: object) -> object:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
+
+
+def _coco(lines: Sequence[_Line]) -> bytes:
+    labels = sorted({line.label for line in lines})
+    numbers = {image_id: n for n, image_id in enumerate(dict.fromkeys(line.item.image_id for line in lines), 1)}
+    sizes = {line.item.image_id: line.details.size_wh for line in lines}
+    document = {
+        "info": {"description": "exported by wherein"},
+        "images": [
+            {"id": n, "file_name": image_id, "width": sizes[image_id][0], "height": sizes[image_id][1]}
+            for image_id, n in numbers.items()
+        ],
+        "annotations": [
+            _annotation(line, n, numbers[line.item.image_id], labels.index(line.label) + 1)
+            for n, line in enumerate(lines, 1)
+        ],
+        "categories": [{"id": n, "name": label} for n, label in enumerate(labels, 1)],
+    }
+    return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+
+def _annotation(line: _Line, number: int, image: int, category: int) -> dict[str, Any]:
+    width, height = line.details.size_wh
+    x1, y1, x2, y2 = line.xyxy
+    box = [x1 * width, y1 * height, (x2 - x1) * width, (y2 - y1) * height]
+    entry: dict[str, Any] = {"id": number, "image_id": image, "category_id": category, "bbox": box, "iscrowd": 0}
+    entry["area"], entry["segmentation"] = box[2] * box[3], []
+    mask = line.item.mask
+    if mask is not None:
+        try:
+            pixels = from_rle({"size": list(mask.size), "counts": mask.counts})
+        except RegionError as error:
+            raise Problem(422, f"{line.item.image_id}: its mask is broken ({error}). Select it again.") from None
+        full = resized(pixels, size_wh=(width, height))  # COCO masks have the size of their image
+        entry["area"], entry["segmentation"] = float(full.sum()), to_rle(full, compressed=False)
+        entry["iscrowd"] = 1
+    return entry
+
+
+def _yolo(lines: Sequence[_Line]) -> bytes:
+    labels = sorted({line.label for line in lines})
+    buffer, texts, taken = io.BytesIO(), dict[str, list[str]](), dict[str, str]()
+    for line in lines:
+        x1, y1, x2, y2 = line.xyxy
+        numbers = ((x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1)
+        row = f"{labels.index(line.label)} " + " ".join(f"{value:.6f}" for value in numbers)
+        texts.setdefault(line.item.image_id, []).append(row)
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        paths = []
+        for line in lines:
+            if line.item.image_id in taken:
+                continue
+            name = _label_name(line.item.image_id, set(taken.values()))
+            taken[line.item.image_id] = name
+            paths.append(str(line.details.path or line.item.image_id))
+            archive.writestr(name, "\n".join(texts[line.item.image_id]) + "\n")
+        archive.writestr("images.txt", "\n".join(paths) + "\n")
+        archive.writestr("classes.txt", "\n".join(labels) + "\n")
+        archive.writestr("data.yaml", f"train: images.txt\nnames: {json.dumps(labels, ensure_ascii=False)}\n")
+    return buffer.getvalue()
+
+
+def _label_name(image_id: str, taken: set[str]) -> str:
+    """`a/b.jpg` → `labels/a/b.txt`, as YOLO looks for it; never outside labels/, never twice."""
+    steps = [step for step in image_id.replace("\\", "/").split("/") if step not in ("", ".", "..")]
+    stem = "/".join(steps).rsplit(".", 1)[0] if "#" not in image_id else "/".join(steps)
+    name, number = f"labels/{stem}.txt", 1
+    while name in taken:
+        number += 1
+        name = f"labels/{stem}-{number}.txt"
+    return name

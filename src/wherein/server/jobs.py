@@ -1,0 +1,156 @@
+"""Index jobs: one at a time per collection, in a thread of its own; what is indexed stays when one is cancelled."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import wherein
+from wherein.errors import WhereinError
+from wherein.server.library import Library
+from wherein.server.problems import Problem, of_error
+from wherein.server.shapes import ErrorBody, JobOut
+from wherein.sync import Progress
+
+State = Literal["running", "done", "cancelled", "failed"]
+
+
+class _Cancelled(Exception):
+    """Somebody cancelled the job."""
+
+
+@dataclass(slots=True)
+class Job:
+    """An `add` in progress, or what came of it."""
+
+    id: str
+    collection: str
+    folder: Path
+    target: Path
+    """The collection's folder."""
+    encoder: str | None = None
+    state: State = "running"
+    done: int = 0
+    total: int = 0
+    skipped: int = 0
+    last_skip: str | None = None
+    report: dict[str, Any] | None = None
+    error: ErrorBody | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    thread: threading.Thread | None = None
+
+    def out(self) -> JobOut:
+        """As it is sent."""
+        return JobOut(
+            id=self.id,
+            collection=self.collection,
+            folder=str(self.folder),
+            state=self.state,
+            done=self.done,
+            total=self.total,
+            skipped=self.skipped,
+            last_skip=self.last_skip,
+            report=self.report,
+            error=self.error,
+        )
+
+
+class Jobs:
+    """All index jobs since the server started."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._jobs = dict[str, Job]()
+        self._turn = threading.Lock()
+
+    def all(self) -> list[Job]:
+        """Oldest first."""
+        return list(self._jobs.values())
+
+    def get(self, job_id: str) -> Job:
+        """A job by its id."""
+        if job_id not in self._jobs:
+            raise Problem(404, f"no job {job_id!r} was started on this server.")
+        return self._jobs[job_id]
+
+    def start(self, folder: str, *, collection: str | None, encoder: str | None) -> Job:
+        """Index a folder into a served collection, or into a new one of its own."""
+        inside = self.allowed(folder)
+        if collection is not None:
+            served = self._library.get(collection)
+        else:
+            wherein.open(inside, create=True, encoder=encoder).close()
+            served = self._library.open(inside)
+        return self._run(served.name, inside, served.folder, encoder)
+
+    def resume(self, job_id: str) -> Job:
+        """Go on where a cancelled or failed job stopped."""
+        old = self.get(job_id)
+        if old.state == "running":
+            raise Problem(409, "the job is still running.")
+        return self._run(old.collection, old.folder, old.target, old.encoder)
+
+    def cancel(self, job_id: str) -> Job:
+        """Stop after the image at hand; what is indexed stays."""
+        job = self.get(job_id)
+        job.stop.set()
+        return job
+
+    def stop(self) -> None:
+        """Cancel all and wait for them."""
+        for job in self._jobs.values():
+            job.stop.set()
+        for job in self._jobs.values():
+            if job.thread is not None:
+                job.thread.join(timeout=10)
+
+    def allowed(self, folder: str) -> Path:
+        """The real path of a folder below an allowed root."""
+        try:
+            real = Path(os.path.expanduser(folder)).resolve(strict=True)  # noqa: PTH111 — "~" may be no user
+        except (OSError, ValueError, RuntimeError):
+            raise Problem(404, f"{folder}: there is no such folder.") from None
+        if not real.is_dir() or not any(real.is_relative_to(root) for root in self._library.index_roots()):
+            roots = ", ".join(map(str, self._library.index_roots())) or "none"
+            raise Problem(403, f"{folder}: is not below a folder that may be indexed ({roots}). See --index-root.")
+        return real
+
+    def _run(self, name: str, folder: Path, target: Path, encoder: str | None) -> Job:
+        with self._turn:
+            if any(job.state == "running" and job.target == target for job in self._jobs.values()):
+                raise Problem(409, f"{name}: is being indexed already. Wait for that job, or cancel it.")
+            job = Job(secrets.token_hex(8), name, folder, target, encoder)
+            self._jobs[job.id] = job
+        job.thread = threading.Thread(target=_work, args=(job,), name=f"index {name}", daemon=True)
+        job.thread.start()
+        return job
+
+
+def _work(job: Job) -> None:
+    def step(progress: Progress) -> None:
+        job.done, job.total = progress.done, progress.total
+        if progress.skip is not None:
+            job.skipped += 1
+            job.last_skip = f"{progress.skip.path}: {progress.skip.reason}"
+        if job.stop.is_set():
+            raise _Cancelled
+
+    try:
+        with wherein.open(job.target, encoder=job.encoder) as collection:
+            report = collection.add(job.folder, encoder=job.encoder, on_progress=step)
+            values = asdict(report)
+            values["skipped"] = len(report.skipped)
+            job.report = values
+        job.state = "done"
+    except _Cancelled:
+        job.state = "cancelled"
+    except WhereinError as error:
+        job.error = ErrorBody(**of_error(error)[1]["error"])
+        job.state = "failed"
+    except Exception as error:
+        job.error = ErrorBody(kind="Internal", message=str(error) or type(error).__name__, status=500)
+        job.state = "failed"

@@ -1,0 +1,189 @@
+"""The served collections. Each has a handle for searching and one for looking things up; writes open their own."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+
+import wherein
+from wherein.collection import Collection, Info
+from wherein.errors import CollectionNotFound, ImageError, UnreadableImage
+from wherein.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
+from wherein.search import Ranking
+from wherein.server.problems import Problem
+from wherein.server.settings import Settings
+from wherein.shards import write_durably
+from wherein.store import FOLDER
+from wherein.video import is_video, keyframes
+
+T = TypeVar("T")
+
+MAX_PIXELS: Final = 200_000_000
+_EXAMPLES_KEPT: Final = 256
+
+
+class Served:
+    """One collection as the server sees it. A handle serves one thread at a time."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self._searcher, self._looker = wherein.open(folder), wherein.open(folder)
+        self._search_turn, self._look_turn = anyio.Lock(), anyio.Lock()
+        self._info: tuple[int, Info] | None = None
+        self.rankings = OrderedDict[tuple[object, ...], tuple[Ranking, float]]()
+        self.file_turn = threading.Lock()
+        """Held while one of the server's own files (selections, annotations, studies) is read and written again."""
+
+    async def searching(self, call: Callable[[Collection], T]) -> T:
+        """Run a search. Waiting costs no thread, so that pictures are served meanwhile."""
+        async with self._search_turn:
+            return await anyio.to_thread.run_sync(call, self._searcher)
+
+    async def looking(self, call: Callable[[Collection], T]) -> T:
+        """Run something quick that only reads."""
+        async with self._look_turn:
+            return await anyio.to_thread.run_sync(call, self._looker)
+
+    async def writing(self, call: Callable[[Collection], T]) -> T:
+        """Run something that writes, through a handle of its own; the other two see the change."""
+
+        def run() -> T:
+            with wherein.open(self.folder) as collection:
+                return call(collection)
+
+        return await anyio.to_thread.run_sync(run)
+
+    async def info(self) -> Info:
+        """What the collection holds; counted again only when it changed."""
+
+        def look(collection: Collection) -> Info:
+            if self._info is None or self._info[0] != collection.version:
+                self._info = (collection.version, collection.info())
+            return self._info[1]
+
+        return await self.looking(look)
+
+    def close(self) -> None:
+        """Close both handles."""
+        self._searcher.close()
+        self._looker.close()
+
+    def keep_example(self, data: bytes, *, max_pixels: int) -> tuple[str, tuple[int, int]]:
+        """Keep an uploaded image, to be searched with; the oldest are forgotten."""
+        size_wh = decode(data, max_pixels=max_pixels, name="the upload").full_wh
+        name = hashlib.blake2b(data, digest_size=16).hexdigest()
+        folder = self._examples
+        write_durably(folder / name, data)
+        kept = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        for old in kept[:-_EXAMPLES_KEPT]:
+            old.unlink(missing_ok=True)
+        return name, size_wh
+
+    def example(self, name: str) -> bytes:
+        """The bytes of an uploaded image."""
+        try:
+            return (self._examples / name).read_bytes()
+        except OSError:
+            raise Problem(404, f"example {name}: was never sent here, or is forgotten. Send the image again.") from None
+
+    @property
+    def _examples(self) -> Path:
+        return self.folder / "derived" / "examples"
+
+
+class Library:
+    """The collections by name."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._served = dict[str, Served]()
+        self._turn = threading.Lock()
+
+    def open(self, folder: Path) -> Served:
+        """Serve the collection in `folder`, under the name of the folder that holds it."""
+        with wherein.open(folder) as found:
+            inside = found.folder
+        with self._turn:
+            for served in self._served.values():
+                if served.folder == inside:
+                    return served
+            base = name = (inside.parent.name if inside.name == FOLDER else inside.name) or "images"
+            number = 1
+            while name in self._served:
+                number += 1
+                name = f"{base}-{number}"
+            served = self._served[name] = Served(name, inside)
+            return served
+
+    def get(self, name: str) -> Served:
+        """A collection that is served."""
+        if name not in self._served:
+            raise CollectionNotFound(f"no collection {name!r} is served here; there are: {', '.join(self.names())}.")
+        return self._served[name]
+
+    def names(self) -> list[str]:
+        """The names of the served collections, in the order they were opened."""
+        return list(self._served)
+
+    def close(self) -> None:
+        """Close all."""
+        for served in self._served.values():
+            served.close()
+
+    def index_roots(self) -> list[Path]:
+        """The folders below which indexing is allowed, resolved."""
+        roots = list(self.settings.index_roots)
+        if not roots:
+            for served in self._served.values():
+                with wherein.open(served.folder) as opened:
+                    roots += opened.roots.values()
+        return list(dict.fromkeys(root.resolve() for root in roots if root.is_dir()))
+
+
+def readable_file(collection: Collection, image_id: str) -> Path:
+    """The file of an image, if it may be read: inside the collection's roots, links followed, and an image or video."""
+    path = collection.details(image_id).path
+    if path is None:
+        raise Problem(404, f"{image_id}: was added from memory and has no file. Its thumbnail is kept.")
+    roots = [root.resolve() for root in collection.roots.values()]
+    real = path.resolve()
+    if not real.is_file() or not any(real.is_relative_to(root) for root in roots):
+        raise Problem(404, f"{image_id}: its file is gone, or a link leads out of the collection's folders.")
+    with real.open("rb") as file:
+        head = file.read(32)
+    if not (looks_like_image(head) or is_video(path) or path.suffix.lower() in IMAGE_SUFFIXES):
+        raise Problem(404, f"{image_id}: its file is no longer an image. Index the folder again.")
+    return real
+
+
+def picture_of(collection: Collection, image_id: str, *, side: int) -> Image:
+    """An image, decoded so that its longer side has about `side` pixels or more."""
+    details = collection.details(image_id)
+    path = readable_file(collection, image_id)
+    if details.seconds is None:
+        return decode(path, at_least=lambda _: side, max_pixels=MAX_PIXELS, name=image_id)
+    for frame in keyframes(path):
+        if abs(frame.seconds - details.seconds) < 0.0015:
+            return frame.image
+    raise UnreadableImage(f"{image_id}: the video has no frame there any more. Index it again.")
+
+
+def example_of(collection: Collection, image_id: str) -> ImageLike:
+    """An image of the collection, to search with: its file, its frame, or the thumbnail where no file is left."""
+    details = collection.details(image_id)
+    try:
+        if details.seconds is None:
+            return readable_file(collection, image_id)
+        return picture_of(collection, image_id, side=1024).pixels
+    except (Problem, ImageError):
+        thumb = collection.thumb(image_id)
+        if thumb is None:
+            raise
+        return thumb

@@ -1,0 +1,91 @@
+"""One error shape on every route: {"error": {"kind", "message", "status"}}. The message says the way out."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from wherein import errors
+
+_STATUS: Final = (
+    (errors.ImageNotFound, 404),
+    (errors.CollectionNotFound, 404),
+    (errors.OversizedImage, 413),
+    (errors.InputError, 422),
+    (errors.CollectionLocked, 409),
+    (errors.StorageFull, 507),
+    (errors.CollectionError, 503),
+)
+_KINDS: Final = {
+    400: "BadRequest",
+    401: "TokenNeeded",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    408: "TooSlow",
+    409: "Conflict",
+    413: "TooLarge",
+    421: "HostNotAllowed",
+    422: "InvalidRequest",
+}
+
+
+class Problem(Exception):
+    """An answer that is an error, with its HTTP status."""
+
+    def __init__(self, status: int, message: str, *, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+        self.kind = kind or _KINDS.get(status, "Error")
+
+
+def body(status: int, message: str, kind: str | None = None) -> dict[str, Any]:
+    """The one error shape."""
+    return {"error": {"kind": kind or _KINDS.get(status, "Error"), "message": message, "status": status}}
+
+
+def of_error(error: errors.WhereinError) -> tuple[int, dict[str, Any]]:
+    """The status and body of an error that the engine raised on purpose."""
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return status, body(status, str(error), type(error).__name__)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error in the one shape."""
+
+    @app.exception_handler(Problem)
+    async def problem(_: Request, error: Problem) -> JSONResponse:
+        return JSONResponse(body(error.status, error.message, error.kind), error.status)
+
+    @app.exception_handler(errors.WhereinError)
+    async def engine(_: Request, error: errors.WhereinError) -> JSONResponse:
+        status, content = of_error(error)
+        return JSONResponse(content, status)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        said = "; ".join(f"{_place(entry['loc'])}: {entry['msg']}" for entry in error.errors()[:5])
+        return JSONResponse(body(422, f"{said}. See /docs for what this route takes."), 422)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        message = str(error.detail)
+        if error.status_code == 404:
+            message = f"{request.url.path}: there is nothing here. The routes are listed at /docs."
+        elif error.status_code == 405:
+            message = f"{request.method} is not answered at {request.url.path}. The routes are listed at /docs."
+        return JSONResponse(body(error.status_code, message), error.status_code, headers=error.headers)
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> JSONResponse:
+        logging.getLogger("wherein.server").error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return JSONResponse(body(500, "something broke in wherein; its log has the details.", "Internal"), 500)
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    return ".".join(str(step) for step in loc)

@@ -1,0 +1,58 @@
+"""The routes, one file a group. Each has a `router` whose paths begin below /api/v1."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Path, Request
+
+from wherein.server.jobs import Jobs
+from wherein.server.library import Library, Served
+from wherein.server.shapes import ErrorAnswer
+from wherein.server.thumbs import Thumbs
+
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": ErrorAnswer, "description": words}
+    for status, words in {
+        401: "The token is missing or wrong",
+        403: "Not allowed here",
+        404: "There is no such thing",
+        408: "The request took too long to arrive",
+        409: "Somebody else is writing",
+        413: "Too large",
+        421: "This name is not served",
+        422: "What was asked cannot be done as it was said",
+        503: "The collection cannot serve",
+    }.items()
+}
+
+
+def library_of(request: Request) -> Library:
+    """The served collections."""
+    found: Library = request.app.state.library
+    return found
+
+
+def jobs_of(request: Request) -> Jobs:
+    """The index jobs."""
+    found: Jobs = request.app.state.jobs
+    return found
+
+
+def thumbs_of(request: Request) -> Thumbs:
+    """The thumbnails in memory."""
+    found: Thumbs = request.app.state.thumbs
+    return found
+
+
+def served_of(
+    request: Request, name: Annotated[str, Path(max_length=200, description="The collection's name")]
+) -> Served:
+    """The collection that the path names."""
+    return library_of(request).get(name)
+
+
+LibraryHere = Annotated[Library, Depends(library_of)]
+JobsHere = Annotated[Jobs, Depends(jobs_of)]
+ThumbsHere = Annotated[Thumbs, Depends(thumbs_of)]
+ServedHere = Annotated[Served, Depends(served_of)]

@@ -1,0 +1,139 @@
+"""Collections and their images: lists, details, thumbnails, originals."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import FileResponse, Response
+
+from wherein.collection import Collection
+from wherein.encoders import families
+from wherein.query import SEARCHES, STEPS
+from wherein.server.library import Served, readable_file
+from wherein.server.problems import Problem
+from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
+from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine, ImagesIn, ImagesOut
+
+router = APIRouter(tags=["collections"])
+ImageIdQuery = Annotated[ImageId, Query(description="The image's id in the collection")]
+
+
+@router.get("/collections")
+async def collections(library: LibraryHere) -> list[CollectionOut]:
+    """Every served collection."""
+    return [await _describe(library.get(name)) for name in library.names()]
+
+
+@router.get("/collections/{name}")
+async def collection(served: ServedHere) -> CollectionOut:
+    """One collection: its size, tags, and how it can be searched."""
+    return await _describe(served)
+
+
+async def _describe(served: Served) -> CollectionOut:
+    info = await served.info()
+    kinds = [layer.kind for layer in info.layers if layer.encoder == info.encoder]
+    grids = [kind for kind in kinds if kind.startswith("static-")]
+    if "patches" in kinds:
+        grids += ["static-5", "static-9", "static-9@0.1"]
+    return CollectionOut(
+        name=served.name,
+        folder=str(info.folder),
+        encoder=info.encoder,
+        images=info.images,
+        roots=[str(path) for path in info.roots.values()],
+        tags=info.tags,
+        layers=[layer.kind for layer in info.layers],
+        methods=[*(word for word in SEARCHES if word != "patches" or "patches" in kinds), *dict.fromkeys(grids)],
+        steps=list(STEPS),
+    )
+
+
+@router.get("/encoders")
+async def encoders() -> list[str]:
+    """The families of encoders that a new collection can be filled with."""
+    return sorted(families())
+
+
+@router.get("/collections/{name}/images")
+async def images(
+    served: ServedHere,
+    asked: Annotated[ImagesIn, Query()],
+) -> ImagesOut:
+    """Images by id, a page at a time, to the last one."""
+
+    def look(found: Collection) -> ImagesOut:
+        passing = found.image_ids(**asked.model_dump(exclude={"offset", "limit"}))
+        page = passing[asked.offset : asked.offset + asked.limit]
+        lines = [ImageLine(image_id=image_id, size_wh=found.details(image_id).size_wh) for image_id in page]
+        return ImagesOut(total=len(passing), offset=asked.offset, images=lines)
+
+    return await served.looking(look)
+
+
+@router.get("/collections/{name}/image")
+async def image(served: ServedHere, image_id: ImageIdQuery) -> DetailsOut:
+    """What is known about one image, and its neighbours in the video."""
+
+    def look(found: Collection) -> DetailsOut:
+        known = found.details(image_id)
+        return DetailsOut(
+            image_id=known.image_id,
+            size_wh=known.size_wh,
+            taken=known.taken,
+            seconds=known.seconds,
+            path=None if known.path is None else str(known.path),
+            file_bytes=known.file_bytes,
+            digest=known.digest,
+            tags=list(known.tags),
+            frames=found.frames(image_id) if known.seconds is not None else [],
+        )
+
+    return await served.looking(look)
+
+
+Sides = Literal["64", "128", "256", "512", "1024", "2048"]
+
+
+@router.get("/collections/{name}/thumb", response_class=Response, responses={304: {"description": "Not modified"}})
+async def thumb(
+    request: Request,
+    served: ServedHere,
+    kept: ThumbsHere,
+    image_id: ImageIdQuery,
+    side: Annotated[Sides, Query(description="Pixels of the longer side, at most")] = "256",
+) -> Response:
+    """A JPEG of an image. It carries an ETag and may be kept by the browser for a while."""
+    found = kept.fresh(served.name, image_id, int(side)) or await kept.get(served, image_id, int(side))
+    headers = {"etag": found.etag, "cache-control": "private, max-age=300, stale-while-revalidate=86400"}
+    if found.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(found.data, media_type="image/jpeg", headers=headers)
+
+
+_TYPES = {
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".png": "image/png",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
+    ".avif": "image/avif",
+    ".bmp": "image/bmp",
+    ".tif": "image/tiff",
+    ".tiff": "image/tiff",
+}
+
+
+@router.get("/collections/{name}/original", response_class=FileResponse)
+async def original(served: ServedHere, image_id: ImageIdQuery) -> FileResponse:
+    """The image's own file; only files inside the collection's folders are ever sent."""
+    path = await served.looking(lambda found: readable_file(found, image_id))
+    kind = _TYPES.get(path.suffix.lower(), "application/octet-stream")
+    try:
+        name = path.name.encode().decode()
+    except UnicodeError:
+        raise Problem(404, "the file's name is not valid Unicode.") from None
+    disposition = "inline" if kind.startswith("image/") else "attachment"
+    headers = {"content-security-policy": "sandbox; default-src 'none'", "cache-control": "private, max-age=60"}
+    return FileResponse(path, media_type=kind, filename=name, content_disposition_type=disposition, headers=headers)

@@ -1,0 +1,91 @@
+"""Curating: tags, selections kept with the collection, and exports."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from wherein.server import kept
+from wherein.server.exports import TYPES, Format, export
+from wherein.server.problems import Problem
+from wherein.server.routes import ServedHere
+from wherein.server.shapes import ItemIn, Name, SelectionIn, SelectionOut, TagIn
+
+router = APIRouter(tags=["curate"])
+
+
+@router.get("/collections/{name}/tags")
+async def tags(served: ServedHere) -> dict[str, int]:
+    """Every tag and how many images bear it."""
+    return (await served.info()).tags
+
+
+@router.post("/collections/{name}/tags")
+async def tag(served: ServedHere, asked: TagIn) -> dict[str, int]:
+    """Tag images; the tags as they are now."""
+    await served.writing(lambda found: found.tag(asked.tag, asked.image_ids))
+    return await tags(served)
+
+
+@router.post("/collections/{name}/untag")
+async def untag(served: ServedHere, asked: TagIn) -> dict[str, int]:
+    """Take a tag off images; the tags as they are now."""
+    await served.writing(lambda found: found.untag(asked.tag, asked.image_ids))
+    return await tags(served)
+
+
+@router.get("/collections/{name}/selections")
+def selections(served: ServedHere) -> list[SelectionOut]:
+    """Every selection, by name."""
+    known = kept.read(served, "selections", {})
+    return [SelectionOut(name=name, items=items) for name, items in sorted(known.items())]
+
+
+@router.put("/collections/{name}/selections/{selection}")
+async def put_selection(served: ServedHere, selection: Name, asked: SelectionIn) -> SelectionOut:
+    """Keep a selection under a name, in place of what it held."""
+    await served.looking(lambda found: [found.details(item.image_id) for item in asked.items])
+    with kept.changed(served, "selections", {}) as known:
+        known[selection] = [item.model_dump(exclude_none=True) for item in asked.items]
+    return SelectionOut(name=selection, items=asked.items)
+
+
+@router.delete("/collections/{name}/selections/{selection}", status_code=204)
+def drop_selection(served: ServedHere, selection: Name) -> None:
+    """Forget a selection; its images stay."""
+    with kept.changed(served, "selections", {}) as known:
+        if selection not in known:
+            raise Problem(404, f"there is no selection {selection!r}.")
+        del known[selection]
+
+
+@router.get("/collections/{name}/export", response_class=Response)
+async def export_file(
+    served: ServedHere,
+    format: Annotated[Format, Query(description="What to write")],
+    selection: Annotated[Name | None, Query()] = None,
+    tag: Annotated[Name | None, Query()] = None,
+) -> Response:
+    """A selection, or all images with a tag, as a file for other programs."""
+    if (selection is None) == (tag is None):
+        raise Problem(422, "say what to export: either a selection or a tag.")
+    known = kept.read(served, "selections", {})
+    if selection is not None and selection not in known:
+        raise Problem(404, f"there is no selection {selection!r}; there are: {', '.join(sorted(known)) or 'none'}.")
+    name = str(selection or tag)
+
+    if selection is not None:
+        items = [ItemIn(**item) for item in known[selection]]
+        data = await served.looking(lambda found: export(found, items, name=name, format_=format))
+    else:
+        data = await served.looking(
+            lambda found: export(
+                found, [ItemIn(image_id=i) for i in found.image_ids(tags=[name])], name=name, format_=format
+            )
+        )
+    kind, suffix = TYPES[format]
+    disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}.{suffix}"
+    return Response(data, media_type=kind, headers={"content-disposition": disposition})

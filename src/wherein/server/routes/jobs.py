@@ -1,0 +1,90 @@
+"""Indexing from the page: choose a folder, watch it, cancel it, go on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
+
+from wherein.server.jobs import Job
+from wherein.server.routes import JobsHere, LibraryHere
+from wherein.server.shapes import FolderOut, JobIn, JobOut
+
+router = APIRouter(tags=["index jobs"])
+_TICK = 0.15
+
+
+@router.get("/folders")
+def folders(library: LibraryHere, running: JobsHere, path: Annotated[str, Query(max_length=4096)] = "") -> FolderOut:
+    """The folders that may be indexed: the allowed roots, or what lies in one of their folders."""
+    roots = library.index_roots()
+    if not path:
+        return FolderOut(path="", parent=None, folders=[str(root) for root in roots])
+    real = running.allowed(path)
+    inside = sorted(str(entry) for entry in _folders(real) if any(entry.resolve().is_relative_to(r) for r in roots))
+    parent = "" if real in roots else str(real.parent)
+    return FolderOut(path=str(real), parent=parent, folders=inside)
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+    except OSError:
+        return []
+
+
+@router.get("/jobs")
+def jobs(running: JobsHere) -> list[JobOut]:
+    """Every job since the server started."""
+    return [job.out() for job in running.all()]
+
+
+@router.post("/jobs", status_code=201)
+def start(running: JobsHere, asked: JobIn) -> JobOut:
+    """Index a folder below an allowed root."""
+    return running.start(asked.folder, collection=asked.collection, encoder=asked.encoder).out()
+
+
+@router.get("/jobs/{job_id}")
+def job(running: JobsHere, job_id: str) -> JobOut:
+    """How far a job is."""
+    return running.get(job_id).out()
+
+
+@router.post("/jobs/{job_id}/cancel")
+def cancel(running: JobsHere, job_id: str) -> JobOut:
+    """Stop a job; what it indexed stays."""
+    return running.cancel(job_id).out()
+
+
+@router.post("/jobs/{job_id}/resume", status_code=201)
+def resume(running: JobsHere, job_id: str) -> JobOut:
+    """A new job that goes on where this one stopped."""
+    return running.resume(job_id).out()
+
+
+@router.get(
+    "/jobs/{job_id}/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {}}, "description": "Events `progress`, each a job"}},
+)
+async def events(running: JobsHere, job_id: str, request: Request) -> StreamingResponse:
+    """Server-sent events: the job whenever it changed, until it has ended."""
+    return StreamingResponse(_events(running.get(job_id), request), media_type="text/event-stream")
+
+
+async def _events(job: Job, request: Request) -> AsyncIterator[bytes]:
+    last = ""
+    while not await request.is_disconnected():
+        now = job.out()
+        text = now.model_dump_json()
+        if text != last:
+            yield f"event: progress\ndata: {text}\n\n".encode()
+            last = text
+        if now.state != "running":
+            return
+        await anyio.sleep(_TICK)

@@ -1,0 +1,102 @@
+"""Searching: JSON, multipart with images, a stream of lines; and refining by marks on hits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from fastapi.responses import Response, StreamingResponse
+from pydantic import ValidationError
+
+from wherein.query import STEPS
+from wherein.server.asking import ask
+from wherein.server.problems import Problem
+from wherein.server.routes import LibraryHere, ServedHere
+from wherein.server.shapes import ExampleOut, RankingOut, SearchIn
+from wherein.server.thumbs import jpeg
+
+router = APIRouter(tags=["search"])
+
+
+@router.post("/collections/{name}/search")
+async def search(served: ServedHere, library: LibraryHere, asked: SearchIn) -> RankingOut:
+    """The k best images from `offset` on. Pages of one search are cut from one ranking."""
+    return await ask(served, asked, {}, max_pixels=library.settings.max_upload_pixels)
+
+
+@router.post("/collections/{name}/search/upload")
+async def search_upload(
+    served: ServedHere,
+    library: LibraryHere,
+    query: Annotated[str, Form(max_length=200_000, description="A search as JSON; parts name their `upload`")],
+    images: Annotated[list[UploadFile], File(description="The images, by file name")],
+) -> RankingOut:
+    """Search with images that come along. A part's `upload` is the file name of one of them."""
+    try:
+        asked = SearchIn.model_validate_json(query)
+    except ValidationError as error:
+        raise Problem(422, f"query: {error.errors()[0]['msg']}. It is JSON as /search takes it.") from None
+    uploads = {image.filename or str(number): await image.read() for number, image in enumerate(images)}
+    return await ask(served, asked, uploads, max_pixels=library.settings.max_upload_pixels)
+
+
+@router.post(
+    "/collections/{name}/search/stream",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-ndjson": {}}, "description": "The ranking, then a line per hit"}},
+)
+async def search_stream(served: ServedHere, library: LibraryHere, asked: SearchIn) -> StreamingResponse:
+    """As /search, as lines of JSON: first the ranking without hits, then a hit a line, best first."""
+    ranking = await ask(served, asked, {}, max_pixels=library.settings.max_upload_pixels)
+
+    async def lines() -> AsyncIterator[bytes]:
+        yield ranking.model_dump_json(exclude={"hits"}).encode() + b"\n"
+        for hit in ranking.hits:
+            yield hit.model_dump_json().encode() + b"\n"
+
+    return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+
+@router.post("/collections/{name}/feedback")
+async def feedback(served: ServedHere, library: LibraryHere, asked: SearchIn) -> RankingOut:
+    """Search again with what was liked and disliked: a liked image counts 0.75, a disliked one −0.25."""
+    if not asked.liked and not asked.disliked:
+        raise Problem(422, "feedback needs marks: name images in `liked` or `disliked`.")
+    return await ask(served, asked, {}, max_pixels=library.settings.max_upload_pixels)
+
+
+@router.post("/collections/{name}/locate")
+async def locate(served: ServedHere, library: LibraryHere, asked: SearchIn) -> RankingOut:
+    """As /search, with the pixels that matched outlined in every hit."""
+    if "locate" not in STEPS:
+        raise Problem(422, "this wherein cannot outline hits; boxes come with methods such as static-9.")
+    located = asked.model_copy(update={"locate": True})
+    return await ask(served, located, {}, max_pixels=library.settings.max_upload_pixels)
+
+
+@router.post("/collections/{name}/examples", status_code=201)
+async def put_example(served: ServedHere, library: LibraryHere, request: Request) -> ExampleOut:
+    """Send an image (the body is its bytes), to search with it afterwards by its name."""
+    data = await request.body()
+    if not data:
+        raise Problem(422, "the body is empty: send the bytes of an image.")
+    pixels = library.settings.max_upload_pixels
+    name, size_wh = await anyio.to_thread.run_sync(lambda: served.keep_example(data, max_pixels=pixels))
+    return ExampleOut(example=name, size_wh=size_wh)
+
+
+@router.get("/collections/{name}/examples/{example}", response_class=Response)
+async def example(served: ServedHere, library: LibraryHere, example: str) -> Response:
+    """An uploaded image, as a JPEG of at most 1024 pixels."""
+    if len(example) != 32 or not set(example) <= set("0123456789abcdef"):
+        raise Problem(404, f"example {json.dumps(example)}: is no name of an uploaded image.")
+    from wherein.image import decode
+
+    pixels = library.settings.max_upload_pixels
+    data = await anyio.to_thread.run_sync(
+        lambda: jpeg(decode(served.example(example), max_pixels=pixels, at_least=lambda _: 1024).pixels, 1024)
+    )
+    return Response(data, media_type="image/jpeg", headers={"cache-control": "private, max-age=86400, immutable"})

@@ -1,0 +1,251 @@
+"""Requests and answers as OpenAPI describes them. Boxes are x1, y1, x2, y2 in [0, 1]; scores: higher is better."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+Corners = tuple[Fraction, Fraction, Fraction, Fraction]
+ImageId = Annotated[str, Field(min_length=1, max_length=4096)]
+ImageIds = Annotated[list[ImageId], Field(max_length=10_000)]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/\\]+$")]
+
+
+class Shape(BaseModel):
+    """What all bodies share: unknown fields are refused, so that a misspelling is noticed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ErrorBody(Shape):
+    """What went wrong, and the way out."""
+
+    kind: str
+    message: str
+    status: int
+
+
+class ErrorAnswer(Shape):
+    """The one shape of every error."""
+
+    error: ErrorBody
+
+
+class MaskOut(Shape):
+    """Pixels as COCO's run lengths: zeros and ones in turn, column by column."""
+
+    size: tuple[Annotated[int, Field(ge=1, le=20_000)], Annotated[int, Field(ge=1, le=20_000)]]
+    """height, width"""
+    counts: Annotated[list[Annotated[int, Field(ge=0, le=400_000_000)]], Field(max_length=1_000_000)]
+
+
+class PartIn(Shape):
+    """One thing to look for, or to avoid: exactly one of words, text, image_id, example, upload."""
+
+    words: Annotated[str, Field(max_length=2000)] | None = None
+    """A text as a person writes it: `red car^2` weighs, `a fish in the upper left` says where."""
+    text: Annotated[str, Field(max_length=2000)] | None = None
+    """A text taken literally."""
+    image_id: ImageId | None = None
+    """An image of this collection."""
+    example: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
+    """An image that was sent to /examples before."""
+    upload: Annotated[str, Field(max_length=100)] | None = None
+    """The name of a file in the same multipart request."""
+    box: Corners | None = None
+    """The part of the example image that counts."""
+    mask: MaskOut | None = None
+    """The pixels of the example image that count, instead of a box."""
+    where: Corners | Annotated[str, Field(max_length=40)] | None = None
+    """Where in the searched images it should be: a box, or a word such as top-left."""
+    weight: Annotated[float, Field(gt=0.0, le=1000.0, allow_inf_nan=False)] = 1.0
+    negative: bool = False
+
+
+class Filters(Shape):
+    """Which images may be returned."""
+
+    folder: Annotated[str, Field(max_length=4096)] | None = None
+    after: Annotated[str, Field(max_length=40)] | None = None
+    before: Annotated[str, Field(max_length=40)] | None = None
+    tags: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=50)] = []
+    min_side: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+
+
+class ImagesIn(Filters):
+    """A page of the images that pass."""
+
+    offset: Annotated[int, Field(ge=0, le=100_000_000)] = 0
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+
+
+class SearchIn(Filters):
+    """A search: parts, how to search, filters, and marks on hits that refine it."""
+
+    parts: Annotated[list[PartIn], Field(min_length=1, max_length=64)]
+    method: Annotated[str, Field(max_length=500)] = ""
+    k: Annotated[int, Field(ge=1, le=5000)] = 20
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    locate: bool = False
+    """Outline the pixels that matched, where the engine can."""
+    group: bool = False
+    """Say which hits look nearly the same as a better one."""
+    liked: Annotated[list[ImageId], Field(max_length=200)] = []
+    disliked: Annotated[list[ImageId], Field(max_length=200)] = []
+
+
+class HitOut(Shape):
+    """An image that answers, and where in it."""
+
+    image_id: str
+    score: float
+    confidence: float | None
+    box: Corners | None
+    path: str | None
+    size_wh: tuple[int, int]
+    seconds: float | None
+    inliers: int | None
+    mask: MaskOut | None
+    like: str | None = None
+    """The better hit that this one looks nearly the same as; only where grouping was asked for."""
+
+
+class PartOut(Shape):
+    """A part as it was understood."""
+
+    said: str
+    text: str | None
+    where: Corners | None
+    weight: float
+    negative: bool
+
+
+class RankingOut(Shape):
+    """Hits, best first, and how they were scored."""
+
+    query: str
+    encoder: str
+    method: str
+    score_kind: str
+    searched: int
+    notes: list[str]
+    parts: list[PartOut]
+    offset: int
+    seconds: float
+    """What the engine took."""
+    hits: list[HitOut]
+
+
+class DetailsOut(Shape):
+    """What is known about one image."""
+
+    image_id: str
+    size_wh: tuple[int, int]
+    taken: float
+    seconds: float | None
+    path: str | None
+    file_bytes: int
+    digest: str
+    tags: list[str]
+    frames: list[str]
+    """The keyframes of the same video, in order; empty for a photograph."""
+
+
+class ImageLine(Shape):
+    """An image in a list."""
+
+    image_id: str
+    size_wh: tuple[int, int]
+
+
+class ImagesOut(Shape):
+    """A page of images, by id."""
+
+    total: int
+    offset: int
+    images: list[ImageLine]
+
+
+class CollectionOut(Shape):
+    """A served collection."""
+
+    name: str
+    folder: str
+    encoder: str
+    images: int
+    roots: list[str]
+    tags: dict[str, int]
+    layers: list[str]
+    methods: list[str]
+    """What `method` may be, for the layers this collection has."""
+    steps: list[str]
+
+
+class TagIn(Shape):
+    """Images to tag."""
+
+    tag: Name
+    image_ids: ImageIds
+
+
+class ItemIn(Shape):
+    """A selected image; box, mask and label go into exports."""
+
+    image_id: ImageId
+    box: Corners | None = None
+    mask: MaskOut | None = None
+    label: Annotated[str, Field(max_length=200)] | None = None
+
+
+class SelectionIn(Shape):
+    """What a selection holds from now on."""
+
+    items: Annotated[list[ItemIn], Field(max_length=10_000)]
+
+
+class SelectionOut(Shape):
+    """A named selection, kept with the collection."""
+
+    name: str
+    items: list[ItemIn]
+
+
+class JobIn(Shape):
+    """A folder to index."""
+
+    folder: Annotated[str, Field(min_length=1, max_length=4096)]
+    collection: Name | None = None
+    """The collection that takes it in; without one, the folder becomes a collection of its own."""
+    encoder: Annotated[str, Field(max_length=500)] | None = None
+
+
+class JobOut(Shape):
+    """How far an index job is."""
+
+    id: str
+    collection: str
+    folder: str
+    state: Literal["running", "done", "cancelled", "failed"]
+    done: int
+    total: int
+    skipped: int
+    last_skip: str | None
+    report: dict[str, Any] | None
+    error: ErrorBody | None
+
+
+class FolderOut(Shape):
+    """A folder below which the page may index."""
+
+    path: str
+    parent: str | None
+    folders: list[str]
+
+
+class ExampleOut(Shape):
+    """An uploaded example; it can be searched with until the server forgets it."""
+
+    example: str
+    size_wh: tuple[int, int]

@@ -1,0 +1,101 @@
+"""Thumbnails: the kept small JPEG, or one made from the file; in memory as long as there is room."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Final
+
+import PIL.Image
+
+from wherein.collection import Collection
+from wherein.embed import THUMB_SIDE
+from wherein.errors import ImageError
+from wherein.image import Pixels
+from wherein.server.library import Served, picture_of
+from wherein.server.problems import Problem
+
+SIDES: Final = (64, 128, 256, 512, 1024, 2048)
+_ROOM: Final = 128 << 20
+_FRESH_SECONDS: Final = 2.0
+_QUALITY: Final = 84
+
+
+@dataclass(frozen=True, slots=True)
+class Thumb:
+    """A JPEG, its entity tag, and when it was last compared with the collection."""
+
+    data: bytes
+    etag: str
+    checked: float
+
+
+class Thumbs:
+    """The thumbnails of all served collections, the least used forgotten first."""
+
+    def __init__(self) -> None:
+        self._kept = OrderedDict[tuple[str, str, int], Thumb]()
+        self._bytes = 0
+        self.hits = self.misses = 0
+
+    def fresh(self, name: str, image_id: str, side: int) -> Thumb | None:
+        """One that needs no look at the collection."""
+        thumb = self._kept.get((name, image_id, side))
+        if thumb is None or time.monotonic() - thumb.checked > _FRESH_SECONDS:
+            return None
+        self._kept.move_to_end((name, image_id, side))
+        self.hits += 1
+        return thumb
+
+    async def get(self, served: Served, image_id: str, side: int) -> Thumb:
+        """A thumbnail whose longer side has about `side` pixels."""
+        key = (served.name, image_id, side)
+        known = self._kept.get(key)
+
+        def look(collection: Collection) -> Thumb:
+            details = collection.details(image_id)
+            etag = f'"{details.digest[:20]}-{"" if details.seconds is None else f"{details.seconds:g}-"}{side}"'
+            if known is not None and known.etag == etag:
+                return replace(known, checked=time.monotonic())
+            return Thumb(make(collection, image_id, side), etag, time.monotonic())
+
+        thumb = await served.looking(look)
+        self.hits, self.misses = self.hits + (thumb.etag == (known and known.etag)), self.misses + (known is None)
+        self._keep(key, thumb)
+        return thumb
+
+    def _keep(self, key: tuple[str, str, int], thumb: Thumb) -> None:
+        old = self._kept.pop(key, None)
+        self._bytes += len(thumb.data) - (0 if old is None else len(old.data))
+        self._kept[key] = thumb
+        while self._bytes > _ROOM:
+            self._bytes -= len(self._kept.popitem(last=False)[1].data)
+
+
+def make(collection: Collection, image_id: str, side: int) -> bytes:
+    """A JPEG of an image; the kept thumbnail where that is large enough, or where its file cannot be read."""
+    kept = collection.thumb(image_id)
+    if side == THUMB_SIDE and kept is not None:
+        return kept
+    if side < THUMB_SIDE and kept is not None:
+        return _jpeg(PIL.Image.open(io.BytesIO(kept)), side)
+    try:
+        return jpeg(picture_of(collection, image_id, side=side).pixels, side)
+    except (ImageError, Problem):
+        if kept is None:
+            raise
+        return kept
+
+
+def jpeg(pixels: Pixels, side: int) -> bytes:
+    """Pixels as a JPEG whose longer side has at most `side`."""
+    return _jpeg(PIL.Image.fromarray(pixels), side)
+
+
+def _jpeg(picture: PIL.Image.Image, side: int) -> bytes:
+    picture.thumbnail((side, side), PIL.Image.Resampling.LANCZOS, reducing_gap=2.0)
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=_QUALITY, progressive=side > THUMB_SIDE)
+    return buffer.getvalue()

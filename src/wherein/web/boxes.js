@@ -1,0 +1,122 @@
+// Drawing boxes on a picture or a blank canvas: by pointer, or by keyboard (arrows move, Shift + arrows resize).
+
+import { h } from "./dom.js";
+
+const clamp = (value) => Math.min(1, Math.max(0, value));
+const STEP = 0.02;
+const LEAST = 0.015;
+
+/** A surface over `stage` (position: relative). `change(boxes)` is called after every change. */
+export class Boxes {
+  constructor(stage, { most = 1, change = () => {}, label = "box", maxArea = 1, done = () => {} } = {}) {
+    Object.assign(this, { stage, most, change, label, maxArea, done, items: [] });
+    this.layer = h("div", { class: "boxes" });
+    this.layer.addEventListener("pointerdown", (event) => this.#begin(event));
+    stage.append(this.layer);
+  }
+
+  get boxes() {
+    return this.items.map((item) => item.box);
+  }
+
+  clear() {
+    for (const item of this.items) item.element.remove();
+    this.items = [];
+  }
+
+  remove(index) {
+    this.items[index].element.remove();
+    this.items.splice(index, 1);
+    this.items.forEach((item, number) => this.#name(item, number));
+    this.change(this.boxes);
+  }
+
+  /** Add a box; without one, in the middle, for the keyboard. */
+  add(box = [0.35, 0.35, 0.65, 0.65], { focus = false, quiet = false } = {}) {
+    if (this.items.length >= this.most) {
+      this.items[0].element.remove();
+      this.items.shift();
+    }
+    const element = h("div", { class: "box", tabindex: "0", role: "group", onkeydown: (event) => this.#key(event, item) });
+    const item = { box: [...box], element };
+    this.items.push(item);
+    this.items.forEach((one, number) => this.#name(one, number));
+    this.layer.append(element);
+    this.#place(item);
+    if (focus) element.focus();
+    if (!quiet) this.change(this.boxes);
+    return item;
+  }
+
+  #name(item, number) {
+    item.element.setAttribute("aria-label", `${this.label} ${number + 1}: arrows move it, Shift and arrows resize it, Delete removes it`);
+    item.element.dataset.number = number + 1;
+  }
+
+  #place({ box, element }) {
+    const [x1, y1, x2, y2] = box.map((value) => 100 * value);
+    element.style.left = `${x1}%`;
+    element.style.top = `${y1}%`;
+    element.style.width = `${x2 - x1}%`;
+    element.style.height = `${y2 - y1}%`;
+    element.classList.toggle("too-large", (x2 - x1) * (y2 - y1) / 1e4 > this.maxArea + 1e-9);
+  }
+
+  #point(event) {
+    const area = this.layer.getBoundingClientRect();
+    return [clamp((event.clientX - area.left) / area.width), clamp((event.clientY - area.top) / area.height)];
+  }
+
+  #begin(event) {
+    if (event.button !== 0) return;
+    const held = this.items.find((item) => item.element === event.target);
+    const [x, y] = this.#point(event);
+    const from = held ? [...held.box] : null;
+    let item = held;
+    this.layer.setPointerCapture(event.pointerId);
+    event.preventDefault();
+    const move = (moved) => {
+      const [nx, ny] = this.#point(moved);
+      if (held) {
+        const dx = Math.min(1 - from[2], Math.max(-from[0], nx - x));
+        const dy = Math.min(1 - from[3], Math.max(-from[1], ny - y));
+        held.box = [from[0] + dx, from[1] + dy, from[2] + dx, from[3] + dy];
+      } else {
+        const box = [Math.min(x, nx), Math.min(y, ny), Math.max(x, nx), Math.max(y, ny)];
+        if (!item && box[2] - box[0] > LEAST && box[3] - box[1] > LEAST) item = this.add(box, { quiet: true });
+        if (item) item.box = box;
+      }
+      if (item) this.#place(item);
+    };
+    const end = () => {
+      this.layer.removeEventListener("pointermove", move);
+      if (!item) return;
+      if (item.box[2] - item.box[0] < LEAST || item.box[3] - item.box[1] < LEAST) this.remove(this.items.indexOf(item));
+      else {
+        item.element.focus();
+        this.change(this.boxes);
+      }
+    };
+    this.layer.addEventListener("pointermove", move);
+    this.layer.addEventListener("pointerup", end, { once: true });
+    this.layer.addEventListener("pointercancel", end, { once: true });
+  }
+
+  #key(event, item) {
+    const sides = { ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0], ArrowUp: [0, -STEP], ArrowDown: [0, STEP] };
+    if (event.key === "Delete" || event.key === "Backspace") this.remove(this.items.indexOf(item));
+    else if (event.key === "Enter") this.done(this.boxes);
+    else if (event.key in sides) {
+      const [dx, dy] = sides[event.key];
+      const [x1, y1, x2, y2] = item.box;
+      if (event.shiftKey) item.box = [x1, y1, clamp(Math.max(x1 + STEP, x2 + dx)), clamp(Math.max(y1 + STEP, y2 + dy))];
+      else if (x1 + dx >= 0 && x2 + dx <= 1 && y1 + dy >= 0 && y2 + dy <= 1) item.box = [x1 + dx, y1 + dy, x2 + dx, y2 + dy];
+      this.#place(item);
+      this.change(this.boxes);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+export const rounded = (box) => box.map((value) => Math.round(value * 1000) / 1000);

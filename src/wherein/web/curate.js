@@ -1,0 +1,61 @@
+// Curating: selections that are kept with the collection, tags, and exports.
+
+import { at, get, thumbUrl } from "./api.js";
+import { baseName, count, h, iconButton, plural, say } from "./dom.js";
+import * as selection from "./selection.js";
+import { EMPTY, go, state } from "./state.js";
+
+export async function show(view, context) {
+  const all = await selection.load(state.collection);
+  const tags = Object.entries(await get(at(state.collection, "/tags")));
+  const current = all.find((one) => one.name === selection.currentName()) ?? all[0];
+  if (current && current.name !== selection.currentName()) await selection.load(state.collection, current.name);
+  const again = () => show(view, context);
+  view.replaceChildren(h("div", { class: "curate" }, side(all, current, tags, again), current?.items.length ? chosen(current, again) : empty()));
+}
+
+function side(all, current, tags, again) {
+  const pick = (name) => selection.load(state.collection, name).then(again);
+  const fresh = h("input", { type: "text", placeholder: "New selection", "aria-label": "Name of a new selection" });
+  return h("nav", { class: "side", "aria-label": "Selections and tags" },
+    h("h2", {}, "Selections"),
+    h("ul", {}, all.map((one) => h("li", {}, h("button", { type: "button", class: "line", "aria-current": one === current ? "true" : null, onclick: () => pick(one.name) },
+      h("span", {}, one.name), h("span", { class: "quiet" }, count(one.items.length)))))),
+    h("form", { onsubmit: (event) => {
+      event.preventDefault();
+      if (!fresh.value.trim()) return;
+      localStorage.setItem(`selection:${state.collection}`, fresh.value.trim());
+      say(`Now keeping in ${fresh.value.trim()}: mark hits with s.`);
+      selection.load(state.collection, fresh.value.trim()).then(() => go({ ...EMPTY, collection: state.collection }));
+    } }, fresh),
+    h("h2", {}, "Tags"),
+    tags.length ? "" : h("p", { class: "quiet" }, "None yet. Open an image to add one."),
+    h("ul", {}, tags.map(([tag, number]) => h("li", { class: "tagline" },
+      h("button", { type: "button", class: "line", onclick: () => go({ ...EMPTY, collection: state.collection, tag: [tag] }) }, h("span", {}, tag), h("span", { class: "quiet" }, count(number))),
+      selection.exports({ tag })))));
+}
+
+function chosen(current, again) {
+  const name = h("input", { type: "text", class: "title", value: current.name, "aria-label": "Name of the selection",
+    onchange: (event) => event.target.value.trim() && selection.rename(event.target.value.trim()).then(again, (error) => say(error.message, { error: true })) });
+  return h("section", { class: "chosen", "aria-label": current.name },
+    h("div", { class: "row wrap" }, name, h("span", { class: "quiet" }, plural(current.items.length, "image")), h("span", { class: "grow" }),
+      selection.exports({ selection: current.name }),
+      iconButton("trash", `Forget the selection ${current.name}`, () => selection.forget().then(again, (error) => say(error.message, { error: true })))),
+    h("ul", { class: "cards" }, current.items.map((item) => card(item, again))));
+}
+
+function card(item, again) {
+  const name = baseName(item.image_id);
+  return h("li", { class: "card" },
+    h("img", { src: thumbUrl(state.collection, item.image_id), alt: name, loading: "lazy", width: "220", height: "150" }),
+    h("div", { class: "row" },
+      h("input", { type: "text", value: item.label ?? "", placeholder: "label", "aria-label": `Label of ${name}`, onchange: (event) => selection.setLabel(item.image_id, event.target.value.trim()).catch((error) => say(error.message, { error: true })) }),
+      iconButton("no", `Take ${name} out`, () => selection.toggle(item).then(again), { class: "icon small" })),
+    h("p", { class: "quiet name", title: item.image_id }, name));
+}
+
+function empty() {
+  return h("section", { class: "none" }, h("h2", {}, "Nothing kept yet"),
+    h("p", {}, "Search, then press ", h("kbd", {}, "s"), " on a hit or click its bookmark. What you keep stays with the collection and can be exported as paths, CSV, COCO or YOLO."));
+}

@@ -1,0 +1,140 @@
+// One image, large: what matched, what is known, its neighbours in the video; draw a box to search for that.
+
+import { at, get, originalUrl, post, thumbUrl } from "./api.js";
+import { ask } from "./bar.js";
+import { Boxes, rounded } from "./boxes.js";
+import { baseName, h, icon, iconButton, percent, say } from "./dom.js";
+import { outline } from "./outline.js";
+import { keptIds, toggle } from "./selection.js";
+import { go, state } from "./state.js";
+
+const dialog = document.getElementById("large");
+let now = null;
+
+dialog.addEventListener("close", () => {
+  const was = now;
+  now = null;
+  if (state.open) go({ open: "" });
+  was?.grid?.focus(was.id);
+});
+dialog.addEventListener("keydown", (event) => {
+  if (event.target.matches("input") || event.target.closest(".boxes")) return;
+  if (event.key === "ArrowRight") step(1);
+  else if (event.key === "ArrowLeft") step(-1);
+  else return;
+  event.preventDefault();
+});
+
+export function close() {
+  if (dialog.open) dialog.close();
+}
+
+function step(by) {
+  const hits = now?.grid?.hits ?? [];
+  const index = hits.findIndex((hit) => hit.image_id === now.id);
+  const next = hits[index + by];
+  if (next) go({ open: next.image_id }, { replace: true });
+}
+
+export async function open(id, grid) {
+  if (now?.id === id) return;
+  const hit = grid?.hits.find((one) => one.image_id === id) ?? { image_id: id };
+  now = { id, grid, hit };
+  if (!dialog.open) dialog.showModal();
+  draw(hit, null);
+  try {
+    const details = await get(at(state.collection, "/image"), { image_id: id });
+    if (now?.id === id) draw(hit, details);
+  } catch (error) {
+    say(error.message, { error: true });
+  }
+}
+
+function draw(hit, details) {
+  const name = baseName(hit.image_id);
+  const [width, height] = details?.size_wh ?? hit.size_wh ?? [3, 2];
+  const stage = h("div", { class: "stage", style: { "--ratio": String(width / height) } },
+    h("img", { src: thumbUrl(state.collection, hit.image_id, 1024), alt: name, width, height, draggable: "false" }), outline(hit));
+  const find = h("button", { type: "button", class: "solid float", hidden: true, onclick: () => search() }, "Search for this");
+  const boxes = new Boxes(stage, {
+    label: "region", done: () => search(),
+    change: (drawn) => { find.hidden = drawn.length === 0; },
+  });
+  const search = () => {
+    const [box] = boxes.boxes;
+    now = null;
+    dialog.close();
+    ask([{ image_id: hit.image_id, ...(box ? { box: rounded(box) } : {}) }]);
+  };
+  dialog.setAttribute("aria-label", name);
+  const restore = dialog.contains(document.activeElement) ? document.activeElement.dataset.focus : "";
+  dialog.replaceChildren(
+    h("div", { class: "look" },
+      iconButton("left", "The one before (←)", () => step(-1), { class: "icon side", "data-focus": "left" }),
+      h("div", { class: "fit" }, stage, find),
+      iconButton("right", "The next one (→)", () => step(1), { class: "icon side", "data-focus": "right" })),
+    h("div", { class: "facts" },
+      h("div", { class: "row" }, h("h2", {}, name), iconButton("no", "Close (Esc)", () => dialog.close(), { "data-focus": "close" })),
+      h("div", { class: "row wrap" },
+        act("similar", "More like this", () => ask([{ image_id: hit.image_id }])),
+        act("crop", "Search for a part", () => { boxes.add(undefined, { focus: true }); say("Arrows move the box, Shift and arrows resize it, Enter searches."); }),
+        keepButton(hit),
+        h("a", { class: "plain", href: originalUrl(state.collection, hit.image_id), target: "_blank", rel: "noopener" }, icon("open"), "Original")),
+      facts(hit, details), details ? tags(details) : "", details ? neighbours(details) : ""));
+  (dialog.querySelector(`[data-focus="${restore}"]`) ?? dialog.querySelector("[data-focus=close]")).focus();
+}
+
+function keepButton(hit) {
+  const button = act("keep", "Keep", async () => {
+    await toggle(hit);
+    button.setAttribute("aria-pressed", String(keptIds().has(hit.image_id)));
+  });
+  button.setAttribute("aria-pressed", String(keptIds().has(hit.image_id)));
+  return button;
+}
+
+const act = (glyph, label, onclick) => h("button", { type: "button", class: "plain", onclick }, icon(glyph), label);
+
+function facts(hit, details) {
+  const rows = [];
+  if (hit.score !== undefined) rows.push(["Score", hit.score.toFixed(4)]);
+  if (hit.confidence !== null && hit.confidence !== undefined) rows.push(["Confidence", percent(hit.confidence)]);
+  if (hit.inliers) rows.push(["Matches that agree", String(hit.inliers)]);
+  if (hit.box) rows.push(["Where", hit.box.map((value) => value.toFixed(2)).join(", ")]);
+  if (details) {
+    rows.push(["Size", `${details.size_wh[0]} × ${details.size_wh[1]} px, ${(details.file_bytes / 1e6).toFixed(2)} MB`]);
+    rows.push(["Date", new Date(1000 * details.taken).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" })]);
+    if (details.seconds !== null) rows.push(["At", `${details.seconds.toFixed(2)} s`]);
+    rows.push(["Id", details.image_id]);
+    if (details.path) rows.push(["File", details.path]);
+  }
+  return h("dl", {}, rows.flatMap(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
+}
+
+function tags(details) {
+  const list = h("ul", { class: "tags", "aria-label": "Tags" });
+  const change = async (path, tag) => {
+    try {
+      await post(at(state.collection, path), { tag, image_ids: [details.image_id] });
+      details.tags = path === "/tags" ? [...new Set([...details.tags, tag])].sort() : details.tags.filter((one) => one !== tag);
+      fill();
+    } catch (error) {
+      say(error.message, { error: true });
+    }
+  };
+  const input = h("input", { type: "text", placeholder: "add a tag", "aria-label": "Add a tag", size: "10" });
+  const fill = () => list.replaceChildren(
+    ...details.tags.map((tag) => h("li", { class: "chip" }, tag, iconButton("no", `Take off ${tag}`, () => change("/untag", tag), { class: "icon small" }))),
+    h("li", {}, h("form", { onsubmit: (event) => { event.preventDefault(); if (input.value.trim()) change("/tags", input.value.trim()); input.value = ""; } }, input)));
+  fill();
+  return list;
+}
+
+function neighbours(details) {
+  if (details.frames.length < 2) return "";
+  const here = details.frames.indexOf(details.image_id);
+  const near = details.frames.slice(Math.max(0, here - 6), here + 7);
+  return h("div", { class: "frames", role: "group", "aria-label": "Neighbours in the video" }, near.map((id) =>
+    h("button", { type: "button", "aria-current": id === details.image_id ? "true" : null, "aria-label": `Frame ${id.split("#t=")[1]} s`, onclick: () => go({ open: id }, { replace: true }) },
+      h("img", { src: thumbUrl(state.collection, id, 128), alt: "", loading: "lazy" }))));
+}

@@ -1,0 +1,98 @@
+// The page: reads the address, draws the view that it names, and listens to keys.
+
+import { get } from "./api.js";
+import * as bar from "./bar.js";
+import { h, icon, say } from "./dom.js";
+import { close } from "./large.js";
+import * as search from "./search.js";
+import * as selection from "./selection.js";
+import { sketch } from "./sketch.js";
+import { EMPTY, go, onChange, start, state } from "./state.js";
+
+const VIEWS = { search: "Search", curate: "Curate", index: "Index" };
+const view = document.getElementById("view");
+const picker = document.getElementById("collection");
+let collections = [];
+let drawn = "";
+
+const here = () => collections.find((one) => one.name === state.collection) ?? collections[0];
+
+async function reload() {
+  collections = await get("/collections");
+  picker.replaceChildren(...collections.map((one) => h("option", { value: one.name }, one.name)));
+  picker.hidden = collections.length < 2;
+}
+
+async function draw(now, before = {}) {
+  if (!here()) {
+    view.replaceChildren(h("p", { class: "problem" }, "No collection is served."));
+    return;
+  }
+  if (now.collection !== here().name) {
+    go({ collection: here().name }, { replace: true });
+    return;
+  }
+  picker.value = now.collection;
+  if (drawn !== now.collection) {
+    drawn = now.collection;
+    await selection.load(now.collection);
+  }
+  bar.render();
+  selection.showTray();
+  for (const link of document.querySelectorAll("#views a")) link.toggleAttribute("aria-current", link.dataset.view === now.view);
+  search.describe(here());
+  document.title = now.view === "search" ? [now.parts.map(bar.chipLabel).join(" + "), "wherein"].filter(Boolean).join(" — ") : `${VIEWS[now.view] ?? "wherein"} — wherein`;
+  if (now.view !== before.view) view.dispatchEvent(new Event("viewchange"));
+  if (now.view === "search") {
+    search.show(view);
+    return;
+  }
+  search.forget();
+  if (!now.open) close();
+  const other = now.view in VIEWS ? now.view : "curate";
+  const module = await import(`./${other === "index" ? "indexing" : other}.js`);
+  await module.show(view, { collection: here(), reload });
+}
+
+const redraw = (now, before) => draw(now, before).catch((error) => {
+  say(error.message, { error: true });
+  view.replaceChildren(h("p", { class: "problem", role: "alert" }, error.status === 401 ? "This server asks for its token: open the address that `wherein serve` printed." : error.message));
+});
+
+function themed(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+}
+
+function setUp() {
+  document.getElementById("theme").append(icon("theme"));
+  themed(localStorage.getItem("theme"));
+  document.getElementById("theme").addEventListener("click", () => {
+    const dark = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    const next = dark === "dark" ? "light" : "dark";
+    localStorage.setItem("theme", next);
+    themed(next);
+  });
+  document.getElementById("views").append(...Object.entries(VIEWS).map(([name, label]) =>
+    h("a", { href: `?view=${name}`, "data-view": name, onclick: (event) => { event.preventDefault(); go({ view: name, open: "" }); } }, label)));
+  document.querySelector(".mark").addEventListener("click", (event) => {
+    event.preventDefault();
+    go({ ...EMPTY, collection: state.collection });
+  });
+  document.getElementById("place").addEventListener("click", sketch);
+  picker.addEventListener("change", () => go({ ...EMPTY, collection: picker.value, view: state.view }));
+  document.body.classList.toggle("no-outlines", localStorage.getItem("outlines") === "off");
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, .boxes")) return;
+    if (event.key === "/" && !document.querySelector("dialog[open]")) document.getElementById("words").focus();
+    else if (event.key === "o") search.toggleOutlines();
+    else return;
+    event.preventDefault();
+  });
+  bar.setUp();
+}
+
+start();
+setUp();
+onChange(redraw);
+reload().then(() => redraw(state, {}), (error) => redraw(state, {}).finally(() => say(error.message, { error: true })));

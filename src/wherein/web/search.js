@@ -1,0 +1,169 @@
+// Searching: results as they stream in, filters, marks that refine, pages to the last image.
+
+import { at, get, streamSearch } from "./api.js";
+import { count, h, plural, say } from "./dom.js";
+import { Grid } from "./grid.js";
+import * as large from "./large.js";
+import { keptIds, onSelection, toggle } from "./selection.js";
+import { asked, go, question, state } from "./state.js";
+
+const PAGE = 60;
+const SURE = 0.5;
+let run = 0;
+let shown = "";
+let grid = null;
+let stop = null;
+let about = {};
+
+onSelection((ids) => grid?.kept(ids));
+
+export function describe(collection) {
+  about = collection;
+}
+
+/** Draw the view for the address; the same question again only opens or closes an image. */
+export function show(view) {
+  if (question(state) === shown && view.querySelector(".grid")) {
+    if (state.open) large.open(state.open, grid);
+    else large.close();
+    return;
+  }
+  shown = question(state);
+  run += 1;
+  stop?.abort();
+  stop = new AbortController();
+  const acts = { open: (hit) => go({ open: hit.image_id }), keep: toggle };
+  if (state.parts.length) acts.mark = mark;
+  grid = new Grid(state.collection, acts);
+  const summary = h("p", { class: "summary" }, " ");
+  const more = h("div", { class: "more" });
+  view.replaceChildren(filters(), summary, grid.element, more);
+  fill({ mine: run, summary, more, view });
+}
+
+export function forget() {
+  shown = "";
+}
+
+function mark(hit, kind) {
+  const other = kind === "liked" ? "disliked" : "liked";
+  const marked = state[kind].includes(hit.image_id);
+  say(marked ? "Mark taken back." : kind === "liked" ? "More like this." : "Less like this.");
+  go({
+    [kind]: marked ? state[kind].filter((one) => one !== hit.image_id) : [...state[kind], hit.image_id],
+    [other]: state[other].filter((one) => one !== hit.image_id),
+  });
+  document.querySelector(`.hit[data-id="${CSS.escape(hit.image_id)}"] .open`)?.focus();
+}
+
+async function* pages(offset) {
+  if (state.parts.length) {
+    yield* streamSearch(state.collection, asked(state, { k: PAGE, offset }), stop.signal);
+    return;
+  }
+  const { folder, after, before, min_side } = state;
+  const found = await get(at(state.collection, "/images"), { folder, after, before, min_side, tags: state.tag, offset, limit: PAGE }, stop.signal);
+  yield [{ searched: found.total, notes: [] }, ...found.images];
+}
+
+async function fill({ mine, summary, more, view }) {
+  let offset = 0;
+  let total = Infinity;
+  let busy = false;
+  const unsure = [];
+  const load = async () => {
+    if (busy || offset >= total || mine !== run) return;
+    busy = true;
+    let got = 0;
+    try {
+      let head = null;
+      for await (const lines of pages(offset)) {
+        if (mine !== run) return;
+        const hits = head ? lines : lines.slice(1);
+        if (!head) {
+          [head] = lines;
+          total = head.searched;
+          if (offset === 0) sum(summary, head);
+        }
+        got += hits.length;
+        const sure = hits.filter((hit) => (hit.confidence ?? 1) >= SURE);
+        unsure.push(...hits.filter((hit) => (hit.confidence ?? 1) < SURE));
+        grid.add(sure);
+      }
+      offset += got;
+      if (!got) total = offset;
+      grid.marked(state.liked, state.disliked);
+      grid.kept(keptIds());
+      if (offset <= PAGE && !grid.hits.length) nothing(more, unsure);
+      else if (offset >= total) more.replaceChildren(h("p", { class: "quiet" }, `${plural(offset, "image")}, that is all.`), rejected(unsure));
+    } catch (error) {
+      if (error.name !== "AbortError") more.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message));
+      total = offset;
+    } finally {
+      busy = false;
+    }
+    if (mine === run && offset === got && state.open) large.open(state.open, grid);
+    if (mine === run && offset < total && more.getBoundingClientRect().top < innerHeight * 2) load();
+  };
+  const watcher = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && load(), { rootMargin: "800px" });
+  watcher.observe(more);
+  view.addEventListener("viewchange", () => watcher.disconnect(), { once: true });
+  await load();
+}
+
+function sum(line, head) {
+  const took = head.seconds === undefined ? "" : ` · ${Math.max(1, Math.round(1000 * head.seconds))} ms`;
+  const how = head.method ? ` · ${head.encoder} · ${head.method}${took}` : "";
+  const marks = state.liked.length + state.disliked.length;
+  line.replaceChildren(`${plural(head.searched, "image")}${how}`,
+    ...head.notes.map((note) => h("span", { class: "note" }, note)),
+    marks ? h("button", { type: "button", class: "link", onclick: () => go({ liked: [], disliked: [] }) }, `forget ${plural(marks, "mark")}`) : "");
+}
+
+function nothing(more, unsure) {
+  more.replaceChildren(h("div", { class: "none" },
+    h("h2", {}, "No match"),
+    h("p", {}, unsure.length ? "Nothing here is likely to be what you described." : "No image passes. Try other words or fewer filters.")), rejected(unsure));
+}
+
+function rejected(unsure) {
+  if (!unsure.length) return "";
+  const folded = new Grid(state.collection, { open: (hit) => large.open(hit.image_id, folded) });
+  folded.add(unsure);
+  return h("details", { class: "rejected" }, h("summary", {}, `The best ${count(unsure.length)} that were rejected`), folded.element);
+}
+
+function filters() {
+  const field = (name, label, attributes) => h("label", {}, h("span", {}, label),
+    h("input", { value: state[name], "aria-label": label, onchange: (event) => go({ [name]: event.target.value }), ...attributes }));
+  const choice = (label, value, options, change) => h("label", {}, h("span", {}, label),
+    h("select", { onchange: (event) => change(event.target.value) }, options.map(([key, text]) => {
+      const option = h("option", { value: key }, text);
+      option.selected = key === value;
+      return option;
+    })));
+  const tags = Object.entries(about.tags ?? {});
+  const active = ["folder", "after", "before", "min_side", "method"].filter((name) => state[name]).length + state.tag.length;
+  const details = h("details", { class: "filters" },
+    h("summary", {}, "Filters", active ? h("span", { class: "badge" }, active) : ""),
+    h("div", { class: "fields" },
+      field("folder", "Folder", { type: "text", placeholder: "holiday/*" }),
+      field("after", "From", { type: "date" }), field("before", "Until", { type: "date" }),
+      choice("Tag", state.tag[0] ?? "", [["", "any"], ...tags.map(([tag, number]) => [tag, `${tag} (${count(number)})`])], (tag) => go({ tag: tag ? [tag] : [] })),
+      choice("Size", state.min_side, [["", "any"], ["640", "640 px and more"], ["1280", "1280 px and more"], ["1920", "1920 px and more"], ["3840", "3840 px and more"]], (side) => go({ min_side: side })),
+      choice("Method", state.method, [["", "as fits the query"], ...(about.methods ?? []).map((method) => [method, method])], (method) => go({ method }))));
+  details.open = sessionStorage.getItem("filters") === "1";
+  details.addEventListener("toggle", () => sessionStorage.setItem("filters", details.open ? "1" : "0"));
+  const group = h("button", { type: "button", class: "switch", "aria-pressed": String(state.group), onclick: () => go({ group: !state.group }) }, "Group look-alikes");
+  const outlines = h("button", {
+    type: "button", class: "switch", id: "outlines", title: "o", "aria-pressed": String(!document.body.classList.contains("no-outlines")), onclick: () => toggleOutlines(),
+  }, "Outlines");
+  return h("div", { class: "tools" }, details, h("div", { class: "switches" }, group, outlines));
+}
+
+export function toggleOutlines() {
+  const off = document.body.classList.toggle("no-outlines");
+  localStorage.setItem("outlines", off ? "off" : "on");
+  document.getElementById("outlines")?.setAttribute("aria-pressed", String(!off));
+  say(off ? "Outlines off." : "Outlines on.");
+}
