@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from wherein import Hit, Query
+from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.asking import no_region_warning, part, region_ious
 from wherein.bench.datasets.local import Clip, Masks, files_of, load_masks, read_mask
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
+from wherein.bench.located import no_region_warning, region_ious
 from wherein.bench.task import Answers, Options, Question, Task, kept_ranking, ranked_detail
 
 
@@ -36,7 +36,7 @@ class MasksTask(Task):
         """One question per sequence: its first frame with its mask."""
         made = []
         for clip in self.dataset.clips:
-            asked = part(image=self.dataset.root / clip.query, mask=read_mask(clip.masks[clip.query]))
+            asked = Part(image=self.dataset.root / clip.query, mask=read_mask(clip.masks[clip.query]))
             made.append(Question(question_id=clip.name, query=Query(parts=(asked,))))
         return made
 

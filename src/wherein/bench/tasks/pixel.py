@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from wherein import Hit
-from wherein.bench.asking import hit_polygon
 from wherein.bench.datasets import pixel
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
+from wherein.bench.located import hit_polygon
 from wherein.bench.task import Answers, Options, Question, Task
 from wherein.bench.tasks.revisited import files_of_list, query_of, write_ranks
 from wherein.errors import SpecError

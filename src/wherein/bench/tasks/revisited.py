@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from wherein import Hit, Query
-from wherein.bench.asking import part, pixel_box
+from wherein import Hit, Part, Query
 from wherein.bench.datasets import revisited
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
+from wherein.bench.located import pixel_box
 from wherein.bench.task import Answers, Options, Question, Task
 from wherein.errors import DataError
 
@@ -59,7 +59,7 @@ def query_of(root: Path, dataset: revisited.Revisited, query: revisited.Revisite
     """The query image, with its box where it has one."""
     path = image_file(root, dataset.name, query.image)
     box = None if query.xyxy is None else pixel_box(path, query.xyxy)
-    return Query(parts=(part(image=path, box=box),))
+    return Query(parts=(Part(image=path, box=box),))
 
 
 def image_file(root: Path, name: str, image: str) -> Path:

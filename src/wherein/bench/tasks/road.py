@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from wherein import Hit, Query
+from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.asking import hit_point, no_region_warning, part
 from wherein.bench.datasets.local import Road, files_of, load_road, read_mask
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
+from wherein.bench.located import hit_point, no_region_warning
 from wherein.bench.task import Answers, Options, Question, Task, kept_ranking
 
 # The language support set of the one label this set has; --prompt replaces it.
@@ -44,7 +44,7 @@ class RoadTask(Task):
 
     def questions(self) -> Sequence[Question]:
         """The one question."""
-        return [Question(question_id=LABEL, query=Query(parts=tuple(part(text=text) for text in self.prompts)))]
+        return [Question(question_id=LABEL, query=Query(parts=tuple(Part(text=text) for text in self.prompts)))]
 
     def keep(self, _question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
         """The whole ranking, and for every odd photo whether its hit points at what is odd."""

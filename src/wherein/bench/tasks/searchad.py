@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from wherein import Hit, Part, Query
-from wherein.bench.asking import part, pixel_box
 from wherein.bench.datasets import searchad
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
+from wherein.bench.located import pixel_box
 from wherein.bench.task import Answers, Options, Question, Task
 from wherein.bench.tasks.searchad_variants import variants
 from wherein.errors import DataError, SpecError
@@ -79,10 +79,10 @@ class SearchADTask(Task):
         modality = self.options.modality or "language"
         if modality != "vision":
             for text in chosen_texts(support, self.options.texts or "all"):
-                yield part(text=text)
+                yield Part(text=text)
         if modality != "language":
             for name, xyxy in support.examples if drawn is None else drawn:
-                yield part(image=self.root / name, box=pixel_box(self.root / name, xyxy))
+                yield Part(image=self.root / name, box=pixel_box(self.root / name, xyxy))
 
     def _drawn(self) -> dict[str, list[Support]]:
         """A random support set per label, from the boxes of the train split; seeded by label and draw."""

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wherein import Box, Hit, Method, Query
-from wherein.bench.asking import part, takes_places
+from wherein import Box, Hit, Method, Part, Query
 from wherein.bench.boxes import box_statistics, clipped, perturbed
 from wherein.bench.datasets import subregion
 from wherein.bench.evaluate import evaluate
@@ -73,7 +72,7 @@ class SubRegionTask(Task):
         return [
             Question(
                 question_id=name,
-                query=Query(parts=(part(text=one.short if text == "short" else one.long, where=self.box(one)),)),
+                query=Query(parts=(Part(text=one.short if text == "short" else one.long, where=self.box(one)),)),
             )
             for name, (one, text) in self.asked.items()
         ]
@@ -110,12 +109,11 @@ class SubRegionTask(Task):
         scored = evaluate(
             "subregion", data=self.dataset.root, predictions=path, protocol=self.options.protocol or "official"
         )
-        notes = () if takes_places() else ("queries of this engine carry no place: boxes were not used",)
         scores = dict(scored.scores)
         if self.options.box_statistics:
             boxes = {name: [self.box(a) for a in self.dataset.annotations if a.set == name] for name in subregion.SETS}
             scores["variants"] = box_statistics(boxes)
-        return replace(scored, scores=scores, warnings=(*scored.warnings, *notes))
+        return replace(scored, scores=scores, warnings=scored.warnings)
 
 
 WHOLE: Final = Method(search="whole")

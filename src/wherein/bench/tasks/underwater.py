@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from wherein import Box, Hit, Query
+from wherein import Box, Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.asking import hit_point, no_region_warning, part
 from wherein.bench.datasets.local import Boxed, files_of, images_under, load_boxed
 from wherein.bench.evaluation import Evaluation, QueryScore
+from wherein.bench.located import hit_point, no_region_warning
 from wherein.bench.task import Answers, Options, Question, Task, ranked_detail
 from wherein.bench.tasks.captions import kept_target, recall_curve
 
@@ -48,7 +48,7 @@ class UnderwaterTask(Task):
         made = []
         for name, (image_id, label) in self.targets().items():
             where = max(self.dataset.boxes[image_id][label], key=lambda box: (box.area, box.xyxy))
-            made.append(Question(question_id=name, query=Query(parts=(part(text=label, where=where),))))
+            made.append(Question(question_id=name, query=Query(parts=(Part(text=label, where=where),))))
         return made
 
     def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
