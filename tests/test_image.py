@@ -329,6 +329,7 @@ def test_bad_files_say_which_and_why(tmp_path: Path, picture: Picture) -> None:
         assert message.startswith(f"{path}: "), name
         assert message.endswith("."), message
         assert "\n" not in message, name
+        assert "b'" not in message, name
 
 
 @pytest.mark.parametrize(

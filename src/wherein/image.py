@@ -278,4 +278,6 @@ def _known() -> str:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).strip().rstrip(".") or type(error).__name__
+    said = error.args[0] if error.args else ""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(error)  # LibRaw speaks in bytes
+    return " ".join(text.split()).rstrip(".") or type(error).__name__

@@ -350,3 +350,15 @@ def test_a_collection_that_may_only_be_read_is_searched(many: Path, tmp_path: Pa
     assert told.stdout.splitlines()[0] == str(IMAGES), told.stderr
     assert "Check who owns the folder" in told.stdout
     assert os.access(many / ".wherein", os.W_OK)
+
+
+def test_a_photo_with_broken_exif_is_indexed_without_a_word(tmp_path: Path) -> None:
+    PIL.Image.new("RGB", (64, 48), (255, 0, 0)).save(tmp_path / "a.jpg")
+    data = (tmp_path / "a.jpg").read_bytes()
+    rubbish = b"Exif\0\0MM\0*" + b"\xff" * 20
+    marker = b"\xff\xe1" + (len(rubbish) + 2).to_bytes(2, "big") + rubbish
+    (tmp_path / "a.jpg").write_bytes(data[:2] + marker + data[2:])
+    command = [sys.executable, "-m", "wherein", "index", str(tmp_path), "--encoder", "toy"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "1 added" in told.stdout + told.stderr
+    assert "Warning" not in told.stderr

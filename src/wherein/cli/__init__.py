@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 from typing import Final
 
@@ -37,6 +38,8 @@ for _group in _GROUPS:
 
 def main() -> None:
     """Run the command: 0 found, 1 no match, 2 bad input, 130 stopped by Ctrl-C."""
+    # Pillow warns of broken EXIF in files that we read all the same.
+    warnings.filterwarnings("ignore", module="PIL")
     try:
         app()
     except WhereinError as error:
