@@ -157,6 +157,56 @@ def test_the_first_of_several_frames_is_taken(picture: Picture, format_: str) ->
     assert near(image.pixels[5, 5], RED, 4)
 
 
+def raw_photo(size_wh: tuple[int, int], *, red: int) -> bytes:
+    """A minimal DNG: one uncompressed 16-bit plane of red, green, green and blue sensor cells."""
+    width, height = size_wh
+    plane = np.zeros((height, width), "<u2")
+    plane[::2, ::2] = red
+    to_xyz = (3.2406, -1.5372, -0.4986, -0.9689, 1.8758, 0.0415, 0.0557, -0.2040, 1.0570)
+    byte, ascii_, short, long, rational, signed = 1, 2, 3, 4, 5, 10
+    tags: list[tuple[int, int, int, bytes]] = [
+        (256, long, 1, struct.pack("<I", width)),
+        (257, long, 1, struct.pack("<I", height)),
+        (258, short, 1, struct.pack("<H", 16)),
+        (259, short, 1, struct.pack("<H", 1)),  # uncompressed
+        (262, short, 1, struct.pack("<H", 32803)),  # colour filter array
+        (271, ascii_, 5, b"Test\0"),
+        (272, ascii_, 5, b"Test\0"),
+        (273, long, 1, b"data"),  # where the plane begins, filled in below
+        (277, short, 1, struct.pack("<H", 1)),
+        (278, long, 1, struct.pack("<I", height)),
+        (279, long, 1, struct.pack("<I", plane.nbytes)),
+        (33421, short, 2, struct.pack("<HH", 2, 2)),
+        (33422, byte, 4, bytes([0, 1, 1, 2])),
+        (50706, byte, 4, bytes([1, 4, 0, 0])),  # the version of DNG
+        (50708, ascii_, 5, b"Test\0"),
+        (50717, long, 1, struct.pack("<I", 65535)),
+        (50721, signed, 9, b"".join(struct.pack("<ii", round(value * 10_000), 10_000) for value in to_xyz)),
+        (50728, rational, 3, struct.pack("<6I", *[1] * 6)),
+        (50778, short, 1, struct.pack("<H", 21)),  # daylight
+    ]
+    beside = 8 + 2 + 12 * len(tags) + 4
+    total = beside + sum(len(value) + len(value) % 2 for *_, value in tags if len(value) > 4)
+    table, values = b"", b""
+    for tag, kind, count, value in tags:
+        short_value = struct.pack("<I", total) if value == b"data" else value
+        if len(short_value) > 4:
+            table += struct.pack("<HHII", tag, kind, count, beside + len(values))
+            values += value + bytes(len(value) % 2)
+        else:
+            table += struct.pack("<HHI", tag, kind, count) + short_value.ljust(4, b"\0")
+    return b"II*\0" + struct.pack("<IH", 8, len(tags)) + table + bytes(4) + values + plane.tobytes()
+
+
+def test_a_raw_photo_decodes_to_its_colour_and_obeys_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "x.dng").write_bytes(raw_photo((64, 48), red=60_000))
+    image = decode(tmp_path / "x.dng")
+    assert image.full_wh == (64, 48)
+    assert near(image.pixels[10, 10], RED)
+    with pytest.raises(OversizedImage, match="--max-pixels 3072"):
+        decode(tmp_path / "x.dng", max_pixels=3000)
+
+
 def test_the_suffix_does_not_matter(tmp_path: Path, picture: Picture) -> None:
     data = encoded(picture("red", "blue"), "PNG")
     for name in ("really-a-png.jpg", "no-suffix-at-all", "really-a-png.nef", "really-a-png.heic"):
