@@ -30,8 +30,13 @@ OPTIONS: Final = {
     "cells": ("any", "best", "soft"),
     "fill": ("patch", "crop"),
     "support": ("mean", "max"),
+    "localizer": ("auto", "similar", "match", "support"),
+    "outline": ("refined", "coarse"),
 }
-STEPS: Final[dict[str, str]] = {}
+STEPS: Final[dict[str, str]] = {
+    "locate": "wherein.locating:LOCATE",
+    "segrank": "wherein.locating:SEGRANK",
+}
 """What is done with a ranking: word → `module:function`, a `wherein.search.Step`."""
 WHERE_SEARCH: Final = "static-9@0.1"
 """What a query with a place is searched with when no method is named."""
@@ -230,6 +235,8 @@ class Method:
     cells: str = "any"
     fill: str = "patch"
     support: str = "mean"
+    localizer: str = "auto"
+    outline: str = "refined"
     steps: tuple[str, ...] = ()
     """Words of STEPS, in the order they are done."""
 
@@ -252,7 +259,12 @@ class Method:
     @property
     def layers(self) -> tuple[str, ...]:
         """The layers a collection must be indexed with to answer this method, and no more."""
-        return tuple(dict.fromkeys(("global", self.layer)))
+        located = ("patches", "dense", "thumbs") if {"locate", "segrank"} & set(self.steps) else ()
+        return tuple(dict.fromkeys(("global", self.layer, *located)))
+
+    def with_step(self, word: str) -> Self:
+        """With one more step, done last; unchanged where it is done already."""
+        return self if word in self.steps else replace(self, steps=(*self.steps, word))
 
     @classmethod
     def parse(cls, spec: str) -> Self:

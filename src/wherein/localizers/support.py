@@ -1,0 +1,46 @@
+"""Self-support: the image's own confident pixels become the prototypes that decide about its other pixels.
+
+Pixels of one object resemble each other more than they resemble the query's, so a rough heatmap supports itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from wherein.encoders import Floats, unit
+from wherein.localizers import Heatmap, Scene, Sought
+from wherein.localizers.match import MatchLocalizer
+
+SURE: Final = 0.7
+UNSURE: Final = 0.3
+TEMPERATURE: Final = 0.1
+SHARE: Final = 0.5
+"""How much the image's own prototypes count beside the query."""
+
+
+class SupportLocalizer:
+    """Matching (or similarity, for a text) first; then prototypes of what it is sure of."""
+
+    def __call__(self, sought: Sought, scene: Scene) -> Heatmap:
+        """A heatmap at the resolution of the first."""
+        first = MatchLocalizer()(sought, scene)
+        grid = next((g for g in (scene.dense, scene.patches) if g is not None and g.shape[:2] == first.shape), None)
+        return first if grid is None else supported(first, grid)
+
+
+def supported(heat: Heatmap, grid: Floats) -> Heatmap:
+    """`heat`, averaged with the vote of prototypes made from its confident places on `grid` (gh, gw, c)."""
+    flat, values = grid.reshape(-1, grid.shape[-1]), heat.ravel()
+    sure, other = values >= min(SURE, float(values.max())), values <= UNSURE
+    if not values.any() or not other.any():
+        return heat
+    meant = flat @ unit((values[sure, None] * flat[sure]).sum(axis=0))
+    # Backgrounds are many things: each pixel gets a prototype of the background places it resembles most.
+    alike = flat @ flat[other].T
+    weights = np.exp((alike - alike.max(axis=1, keepdims=True)) / TEMPERATURE)
+    behind = (flat * unit(weights @ flat[other])).sum(axis=1)
+    vote = 1.0 / (1.0 + np.exp(np.clip((behind - meant) / TEMPERATURE, -30.0, 30.0)))
+    mixed = (1.0 - SHARE) * values + SHARE * vote
+    return np.asarray(np.clip(mixed.reshape(heat.shape), 0.0, 1.0), np.float32)

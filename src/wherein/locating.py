@@ -1,0 +1,266 @@
+"""Where in an image: a query and an image → heatmap, mask, box; and the steps `locate` and `segrank` of a ranking.
+
+Images of a collection are not decoded again: their stored grids are matched and their thumbs give the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import cv2
+import numpy as np
+
+from wherein.embed import detail, thumbnail
+from wherein.encoders import Encoder, Floats, load, unit
+from wherein.errors import InputError
+from wherein.image import Image, ImageLike, Pixels, decode
+from wherein.localizers import Example, Heatmap, Located, Scene, Sought, load_localizer
+from wherein.localizers.edges import enlarged, outlined
+from wherein.masks import Mask, box_mask, check_aspect
+from wherein.query import Part, Query
+from wherein.region import Box
+from wherein.search import Candidate, Context, Ranked
+from wherein.views import View
+
+LOCATED_MOST: Final = 500
+"""Hits that are located, at most; a benchmark may rank millions."""
+RERANKED: Final = 100
+ZOOM: Final = 2.5
+"""A region is looked at a second time in a square this many times its size, since hits may show it larger."""
+_FINE: Final = 512
+_OUTSIDE: Final = 0.25
+"""What heat outside the place that was asked for is worth."""
+
+
+def locate(
+    query: Query | Part | ImageLike | Sequence[Any],
+    image: ImageLike,
+    *,
+    encoder: str | Encoder = "mini",
+    localizer: str = "auto",
+    refine: bool = True,
+) -> Located:
+    """Where `image` shows what is asked for, without any collection. A str query is a text, a Path an example."""
+    model = load(encoder) if isinstance(encoder, str) else encoder
+    asked = Query.of(query)
+    scene = scene_of(decode(image, at_least=detail(model)), model)
+    if scene.patches is None and scene.dense is None:
+        raise InputError(f"{model.spec} has no patch embeddings, so it cannot say where: use mini.")
+    return locate_in(scene, sought_of(asked, model), where=places(asked), localizer=localizer, refine=refine)
+
+
+def locate_in(
+    scene: Scene, sought: Sought, *, where: Sequence[Box] = (), localizer: str = "auto", refine: bool = True
+) -> Located:
+    """Where a scene shows what is sought; `where` says at which places it was asked for."""
+    heat = heatmap(scene, sought, localizer=localizer)
+    if where:
+        heat = heat * _near(where, heat.shape)
+    found = outlined(heat, scene, refine=refine)
+    return found if found.mask is None else replace(found, score=region_score(scene, sought, found.mask))
+
+
+def heatmap(scene: Scene, sought: Sought, *, localizer: str = "auto") -> Heatmap:
+    """`auto` matches regions of examples and compares texts; a query of both gets the mean of the two."""
+    if localizer != "auto":
+        return load_localizer(localizer)(sought, scene)
+    matched = [example for example in (*sought.patches, *sought.dense) if not example.whole]
+    compared = load_localizer("similar")(sought, scene) if sought.texts or not matched else None
+    if not matched:
+        return compared if compared is not None else np.zeros((1, 1), np.float32)
+    heat = load_localizer("match")(sought, scene)
+    if compared is None:
+        return heat
+    return np.asarray((heat + enlarged(compared, size_wh=(heat.shape[1], heat.shape[0]))) / 2, np.float32)
+
+
+def region_score(scene: Scene, sought: Sought, mask: Mask) -> float:
+    """How well the masked region answers, a cosine: texts with its mean patch, examples patch by patch."""
+    scores = []
+    if scene.patches is not None and len(sought.vectors):
+        cover = _cover(mask, scene.patches.shape)
+        mean = unit((scene.patches * cover[..., None]).sum(axis=(0, 1)))
+        scores.append(float((sought.vectors @ mean).max()))
+    views = scene.views(sought)
+    if views is not None:
+        grid, examples, _ = views
+        cover = _cover(mask, grid.shape)
+        inside = grid[cover >= min(0.5, float(cover.max()))]
+        meant = np.concatenate([e.grid[e.cover >= min(0.5, float(e.cover.max()))] for e in examples])
+        alike = inside @ meant.T
+        scores.append(float(alike.max(axis=1).mean() + alike.max(axis=0).mean()) / 2)
+    return sum(scores) / len(scores) if scores else 0.0
+
+
+def places(query: Query) -> tuple[Box, ...]:
+    """Where a query's object was asked to be; nothing where any positive part may be anywhere."""
+    boxes = [part.where for part in query.parts if not part.negative]
+    return () if None in boxes else tuple(box for box in boxes if box is not None)
+
+
+# what is sought
+
+
+def sought_of(query: Query, encoder: Encoder) -> Sought:
+    """A query's embeddings, and the grids of its examples."""
+    wanted = [part for part in query.parts if not part.negative]
+    avoided = [part for part in query.parts if part.negative]
+    vectors, patches, dense = _embedded(wanted, encoder)
+    not_vectors, not_patches, not_dense = _embedded(avoided, encoder)
+    return Sought(
+        vectors=vectors,
+        avoided=not_vectors,
+        patches=patches,
+        dense=dense,
+        not_patches=not_patches,
+        not_dense=not_dense,
+        texts=any(part.text is not None for part in wanted),
+    )
+
+
+def _embedded(parts: Sequence[Part], encoder: Encoder) -> tuple[Floats, tuple[Example, ...], tuple[Example, ...]]:
+    """(m, c) vectors, and the parts' examples on both grids."""
+    texts = [part.text for part in parts if part.text is not None]
+    vectors = [encoder.texts(texts)] if texts else []
+    patches, dense = list[Example](), list[Example]()
+    for part in parts:
+        if part.image is None:
+            continue
+        views = _views(part, decode(part.image))
+        encoded = encoder.images(np.stack([encoder.prepare(image) for image, _ in views]))
+        vectors.append(encoded.global_[-1:])
+        for number, (_, mask) in enumerate(views):
+            if encoded.patches is not None:
+                grid = _compact(encoded.patches[number], encoder)
+                patches.append(Example(grid, _cover(mask, grid.shape)))
+            if encoded.dense is not None:
+                grid = encoded.dense[number]
+                dense.append(Example(grid, _cover(mask, grid.shape)))
+    joined = np.concatenate(vectors) if vectors else np.zeros((0, encoder.dim), np.float32)
+    return _compact(joined, encoder), tuple(patches), tuple(dense)
+
+
+def _views(part: Part, image: Image) -> list[tuple[Image, Mask]]:
+    """The example, and its region from nearer; each with the pixels that are meant."""
+    mask, region = part.pixels(), part.region
+    if mask is not None:
+        check_aspect(mask, size_wh=image.full_wh)
+    if region is None:
+        return [(image, np.ones((1, 1), np.bool_))]
+    meant = box_mask(region, size_wh=(_FINE, _FINE)) if mask is None else mask
+    views = [(image, meant)]
+    side = ZOOM * max(region.x2 - region.x1, region.y2 - region.y1)
+    if side < 0.9:
+        left = min(max((region.x1 + region.x2 - side) / 2, 0.0), 1.0 - side)
+        top = min(max((region.y1 + region.y2 - side) / 2, 0.0), 1.0 - side)
+        near = Box(left, top, min(1.0, left + side), min(1.0, top + side))
+        x1, y1, x2, y2 = near.pixels((meant.shape[1], meant.shape[0]))
+        views.append((image.crop(near), meant[y1:y2, x1:x2]))
+    return views
+
+
+def _compact(vectors: Floats, encoder: Encoder) -> Floats:
+    return vectors if encoder.patch_basis is None else np.asarray(vectors @ encoder.patch_basis, np.float32)
+
+
+def _cover(mask: Mask, shape: Sequence[int]) -> Floats:
+    """(gh, gw): how much of each patch is inside a mask; the best patch counts where none is half inside."""
+    return np.asarray(cv2.resize(mask.astype(np.float32), (shape[1], shape[0]), interpolation=cv2.INTER_AREA))
+
+
+def _near(where: Sequence[Box], shape: Sequence[int]) -> Floats:
+    inside = np.any([box_mask(box, size_wh=(_FINE, _FINE)) for box in where], axis=0)
+    return np.asarray(_OUTSIDE + (1.0 - _OUTSIDE) * _cover(inside, shape), np.float32)
+
+
+# what is searched
+
+
+def scene_of(image: Image, encoder: Encoder) -> Scene:
+    """What a collection would keep of an image."""
+    encoded = encoder.images(encoder.prepare(image)[None])
+    return Scene(
+        size_wh=image.full_wh,
+        patches=None if encoded.patches is None else _compact(encoded.patches[0], encoder),
+        dense=None if encoded.dense is None else encoded.dense[0],
+        thumb=_pixels(thumbnail(image)),
+    )
+
+
+def stored_scene(view: View, image: int, encoder: Encoder) -> Scene:
+    """What the collection keeps of image number `image` of a view."""
+    thumb = view.thumb(image)
+    return Scene(
+        size_wh=view.store.catalogue.describe(int(view.images[image]))[0].size_wh,
+        patches=view.grid(image, kind="patches", encoder=encoder),
+        dense=view.grid(image, kind="dense", encoder=encoder),
+        thumb=None if thumb is None else _pixels(thumb),
+    )
+
+
+def _pixels(jpeg: bytes) -> Pixels:
+    return decode(jpeg).pixels
+
+
+# steps of a ranking
+
+
+@dataclass(frozen=True, slots=True)
+class LocateStep:
+    """`locate`: mask and box of every hit that is shown."""
+
+    depth: int = 0
+
+    def __call__(self, context: Context, ranked: Ranked) -> Ranked:
+        """The same ranking, located."""
+        sought, where = sought_of(context.query, context.encoder), places(context.query)
+        count = min(context.k, LOCATED_MOST)
+        located = [_located(one, context, sought, where)[0] for one in ranked.candidates[:count]]
+        return replace(ranked, candidates=(*located, *ranked.candidates[count:]))
+
+
+@dataclass(frozen=True, slots=True)
+class SegrankStep:
+    """`segrank`: the first hits in the order of their score and of the score of the region located in them."""
+
+    depth: int = RERANKED
+
+    def __call__(self, context: Context, ranked: Ranked) -> Ranked:
+        """The first `depth` re-ranked by the sum of both scores, standardised; the rest follow as they were."""
+        first, rest = ranked.candidates[: self.depth], ranked.candidates[self.depth :]
+        if len(first) < 2:
+            return ranked
+        sought, where = sought_of(context.query, context.encoder), places(context.query)
+        located = [_located(one, context, sought, where) for one in first]
+        totals = _standardised([one.score for one in first]) + _standardised([score for _, score in located])
+        order = np.argsort(-totals, kind="stable")
+        head = [replace(located[number][0], score=float(totals[number])) for number in order.tolist()]
+        lowest = head[-1].score - first[-1].score
+        return Ranked((*head, *(replace(one, score=one.score + lowest) for one in rest)), "standardised")
+
+
+LOCATE: Final = LocateStep()
+SEGRANK: Final = SegrankStep()
+
+
+def _located(one: Candidate, context: Context, sought: Sought, where: Sequence[Box]) -> tuple[Candidate, float]:
+    """A candidate with its mask and box, and the score of that region."""
+    scene = stored_scene(context.view, one.image, context.encoder)
+    if scene.patches is None and scene.dense is None:
+        raise InputError(
+            f"{context.view.store.folder}: keeps no patches of {context.encoder.spec}, so hits cannot be located. "
+            f"Add them with `wherein index --encoder {context.encoder.spec} --layers global,thumbs,patches`."
+        )
+    method = context.method
+    found = locate_in(scene, sought, where=where, localizer=method.localizer, refine=method.outline == "refined")
+    if found.mask is None:
+        return one, 0.0
+    return replace(one, mask=found.mask, box=found.box), found.score
+
+
+def _standardised(scores: Sequence[float]) -> Floats:
+    values = np.asarray(scores, np.float64)
+    spread = float(values.std())
+    return np.asarray((values - values.mean()) / spread if spread > 1e-9 else np.zeros_like(values), np.float32)
