@@ -322,6 +322,19 @@ def test_ids_stay_when_a_second_root_joins(
     assert did(collection.add()) == {"unchanged": 5}
 
 
+def test_a_folder_around_a_root_brings_what_is_new_and_no_second_names(
+    tmp_path: Path, folder: Path, paint: Paint
+) -> None:
+    with wherein.open(tmp_path / "elsewhere", create=True, encoder="toy") as collection:
+        collection.add(folder / "holiday")
+        assert did(collection.add(folder)) == {"added": 2, "unchanged": 2}
+        assert collection.image_ids() == ["half.png", "pictures/blue.png", "pictures/red.png", "third.png"]
+        paint(folder / "holiday" / "new.png", "white")
+        assert did(collection.add(folder)) == {"added": 1, "unchanged": 4}
+        assert "new.png" in collection.image_ids()
+        assert did(collection.add()) == {"unchanged": 5}
+
+
 def test_a_moved_folder_opens_with_all_it_had(collection: wherein.Collection, folder: Path, tmp_path: Path) -> None:
     collection.add(folder)
     collection.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wherein.walk import Found, Passed, look, walk
+from wherein.walk import Found, Passed, exists, look, printable, walk
 
 Paint = Callable[..., Path]
 
@@ -123,3 +123,12 @@ def test_a_name_that_is_not_unicode_is_passed_over_with_its_way_out(tmp_path: Pa
 def test_looking_at_something_else_finds_nothing(tmp_path: Path) -> None:
     assert look(tmp_path) is None
     assert look(tmp_path / "nothing") is None
+
+
+def test_what_exists(tmp_path: Path, paint: Paint) -> None:
+    path = paint(tmp_path / "x.png", "red")
+    (tmp_path / "itself").symlink_to("itself")
+    found = {name: exists(tmp_path / name) for name in ("x.png", "nothing", "x.png/below-a-file", "itself")}
+    assert found == {"x.png": True, "nothing": False, "x.png/below-a-file": False, "itself": True}
+    assert printable(path) == str(path)
+    assert printable(Path(os.fsdecode(b"caf\xe9"))) == r"caf\udce9"

@@ -20,7 +20,7 @@ from wherein.image import ImageLike
 from wherein.records import MEMORY_ROOT, FileRecord, ImageRecord
 from wherein.store import THUMBS, Layer, Piece, Store
 from wherein.video import keyframe_id
-from wherein.walk import Found, Passed, look, walk
+from wherein.walk import Found, Passed, exists, look, printable, walk
 
 _COMMIT_FILES: Final = 1024
 _COMMIT_SECONDS: Final = 3.0
@@ -100,7 +100,8 @@ class Sync:
         if not self._store.manifest.encoder:
             self._store.serve(self._encoder.spec)
         complete = self._store.catalogue.files_with_layer(self._wanted)
-        for folder in folders:
+        inner = [root for folder in folders for root in self._roots_below(folder) if root.is_dir()]
+        for folder in dict.fromkeys([*folders, *inner]):
             self._plan(folder, complete)
         self._plan_memory(images)
         self._total = len(self._tasks) + self._report.unchanged
@@ -132,11 +133,14 @@ class Sync:
         known = self._store.catalogue.files(root, scope)
         skipped = self._store.catalogue.skipped(root)
         unseen, blocked, seen = dict(known), list[str](), set[str]()
+        inner = self._roots_below(base)
         for found in self._look(target):
+            if any(found.path.is_relative_to(other) for other in inner):
+                continue  # it is in the collection already, under the name of its own root
             path = found.path.relative_to(base).as_posix()
             if isinstance(found, Passed):
                 blocked.append(path)
-                self._skip(Skip(_printable(found.path), found.reason))
+                self._skip(Skip(printable(found.path), found.reason))
                 continue
             seen.add(path)
             unseen.pop(path, None)
@@ -155,6 +159,11 @@ class Sync:
         with self._store.catalogue.transaction():
             self._store.catalogue.drop_skipped(forgotten)
 
+    def _roots_below(self, folder: Path) -> list[Path]:
+        """Roots inside a folder: they were indexed before it was, and keep their ids."""
+        roots = map(self._store.root_path, self._store.manifest.roots)
+        return [root for root in roots if root != folder and root.is_relative_to(folder)]
+
     def _look(self, target: Path) -> Iterator[Found | Passed]:
         if target.is_dir():
             yield from walk(target)
@@ -171,9 +180,9 @@ class Sync:
                 return name, "" if path == "." else path
         folder = target if target.is_dir() else target.parent
         if not folder.is_dir() or not os.path.lexists(target):
-            raise InputError(f"{_printable(target)}: does not exist. Check the spelling of the folder to index.")
-        if _printable(folder) != str(folder):
-            raise InputError(f"{_printable(folder)}: its name is not valid Unicode. Rename the folder, then index it.")
+            raise InputError(f"{printable(target)}: does not exist. Check the spelling of the folder to index.")
+        if printable(folder) != str(folder):
+            raise InputError(f"{printable(folder)}: its name is not valid Unicode. Rename the folder, then index it.")
         return self._store.add_root(folder), "" if folder == target else target.name
 
     def _plan_memory(self, images: Sequence[tuple[str, ImageLike]]) -> None:
@@ -295,7 +304,7 @@ class Sync:
         if record.root not in self._store.manifest.roots:
             return False
         base = self._store.root_path(record.root)
-        return base.is_dir() and not _exists(base / record.path)
+        return base.is_dir() and not exists(base / record.path)
 
     def _rename(self, file: int, known: Known) -> int:
         catalogue = self._store.catalogue
@@ -378,17 +387,3 @@ def _image_id(task: Task, record: ImageRecord) -> str:
 
 def _below(path: str, scopes: Sequence[str]) -> bool:
     return any(not scope or path == scope or path.startswith(f"{scope}/") for scope in scopes)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:  # there, but not ours to look at
-        return True
-    return True
-
-
-def _printable(path: Path) -> str:
-    return str(path).encode("utf-8", "backslashreplace").decode()

@@ -95,3 +95,19 @@ def look(path: Path) -> Found | Passed | None:
         reason = f"cannot be read ({error.strerror})"
         return Passed(path, reason) if path.suffix.lower() in IMAGE_SUFFIXES | VIDEO_SUFFIXES else None
     return Found(path, status.st_size, status.st_mtime_ns)
+
+
+def exists(path: Path) -> bool:
+    """Whether something is at a path, also where it is not ours to look at."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def printable(path: Path) -> str:
+    """A path as text that can be printed and stored, whatever bytes its name has."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
