@@ -157,6 +157,9 @@ def _ask(
         raise DataError(f"{plan.benchmark}: two queries of {plan.data} have the same name; rename one")
     position = {image_id: number for number, image_id in enumerate(image_ids)}
     method = Method.parse(plan.method)
+    pending = [question for question in questions if question.question_id not in journal]
+    if pending:
+        _warm(collection, pending[0].query, method)
     for number, question in enumerate(questions):
         watch(Step("asking", number, len(questions)))
         if question.question_id in journal:
@@ -166,6 +169,12 @@ def _ask(
         journal.answer(question.question_id, seconds=search.seconds, kept=kept)
         journal.note(search.notes)
     watch(Step("asking", len(questions), len(questions)))
+
+
+def _warm(collection: Collection, query: Query, method: Method) -> None:
+    """Load the encoder and the whole-image layer: the first query is not to pay for what the others share."""
+    placeless = Query(parts=tuple(replace(part, where=None) for part in query.parts))
+    collection.search(placeless, k=1, method=Method(encoder=method.encoder, search="whole"))
 
 
 def _reduced(question: Question, plan: Plan) -> Question:
