@@ -157,15 +157,16 @@ def test_a_film_killed_half_way_is_read_again_whole(tmp_path: Path, film: Callab
     (tmp_path / "film").mkdir()
     film(tmp_path / "film" / "clip.mp4", scenes)
     kill = """
-    import os, sys
+    import os, sys, time
     import wherein, wherein.embed, wherein.sync
     wherein.embed.BATCH, wherein.sync._COMMIT_FILES = 4, 4
     whole, calls = wherein.embed.Embedder._encode, [0]
     def deadly(self, batch):
         calls[0] += 1
         if calls[0] == 3:
-            import time
-            time.sleep(1)  # the first two batches are committed meanwhile
+            with wherein.open(sys.argv[1]) as watching:
+                while not len(watching):  # until the first batch is committed
+                    time.sleep(0.01)
             os.kill(os.getpid(), 9)
         whole(self, batch)
     wherein.embed.Embedder._encode = deadly
