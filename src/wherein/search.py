@@ -125,7 +125,7 @@ def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, 
     if len(groups) == 1:
         total, kind = each[0], "cosine"
     else:
-        parts = [group.weight * _standardised(scores) for group, scores in zip(groups, each, strict=True)]
+        parts = [_contribution(group, scores) for group, scores in zip(groups, each, strict=True)]
         total, kind = np.asarray(np.sum(parts, axis=0), np.float32), "standardised"
     steps = [_load_step(word) for word in method.steps]
     top = best(total, k=max([k, *(step.depth for step in steps)]), allowed=allowed)
@@ -200,6 +200,12 @@ def _embed_images(parts: Sequence[Part], encoder: Encoder) -> Floats:
             check_aspect(mask, size_wh=image.full_wh)
         inputs.append(encoder.prepare(image if box is None else image.crop(box)))
     return encoder.images(np.stack(inputs)).global_
+
+
+def _contribution(group: _Group, scores: Floats) -> Floats:
+    """What a group adds. To be unlike what is avoided is no merit: only likeness above the average subtracts."""
+    standardised = _standardised(scores)
+    return group.weight * (standardised if group.weight > 0 else np.maximum(standardised, 0.0))
 
 
 def _standardised(scores: Floats) -> Floats:
