@@ -118,7 +118,7 @@ class Query:
         if isinstance(query, Query):
             return query
         if isinstance(query, list | tuple):
-            return cls(tuple(part for item in query for part in cls.of(item).parts))
+            return cls(tuple(p for item in query for p in ((item,) if isinstance(item, Part) else cls.of(item).parts)))
         if isinstance(query, Part):
             return _lone(query)
         if isinstance(query, str):
