@@ -127,9 +127,8 @@ class Sync:
         root, scope = self._locate(target)
         base = self._store.root_path(root)
         if not base.is_dir():
-            raise InputError(
-                f"{base}: the folder is not there; nothing was changed. Connect its disk, or correct the path."
-            )
+            self._skip(Skip(str(base), "the folder is not there; its images stay as they were. Connect its disk."))
+            return
         known = self._store.catalogue.files(root, scope)
         skipped = self._store.catalogue.skipped(root)
         unseen, blocked, seen = dict(known), list[str](), set[str]()

@@ -163,7 +163,10 @@ class Views:
                 f"{self._store.folder}: was made by {encoder.spec} with other weights ({made[0].digest[:8]}, now "
                 f"{encoder.digest[:8]}). Run `wherein index` to add the new layer."
             )
+        if not self._store.manifest.layers:
+            raise InputError(f"{self._store.folder}: nothing is indexed yet. Run `wherein index FOLDER` first.")
+        wanted = ",".join(dict.fromkeys(("global", "thumbs", kind)))
         raise InputError(
             f"{self._store.folder}: has no {kind} layer of {encoder.spec}, which method {method} needs. Add it with "
-            f"`wherein index --encoder {encoder.spec} --layers global,thumbs,{kind}`."
+            f"`wherein index --encoder {encoder.spec} --layers {wanted}`."
         )
