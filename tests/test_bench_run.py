@@ -179,6 +179,7 @@ def test_methods_can_share_one_index(tmp_path: Path) -> None:
         found = run(Plan("covers", data, method, out, home=home))
         sizes.append(found.scores["bytes_per_image"])
         assert not (out / "collection").exists()
+    assert found.scores["timing"]["setup_seconds"] > 0, "what sharing runs have in common is told by each"
     assert sizes[0] == pytest.approx(sizes[3], rel=0.2), "the layers of other methods do not count"
     assert sizes[2] > sizes[0]
 

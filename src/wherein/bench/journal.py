@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -100,14 +101,42 @@ class Journal(Mapping[str, dict[str, Any]]):
             ) from error
         return line
 
-    def timing(self) -> dict[str, Any]:
+    def timing(self, *, setup_seconds: float) -> dict[str, Any]:
         """Seconds per query, setup seconds and peak memory, over all the sittings of the run."""
-        setup = [cost for cost in self.costs if "setup_seconds" in cost]
         peaks = [cost["peak_memory_bytes"] for cost in self.costs if cost.get("peak_memory_bytes")]
         return {
             "seconds_per_query": float(np.mean(self.seconds)) if self.seconds else 0.0,
             "seconds_per_query_median": float(np.median(self.seconds)) if self.seconds else 0.0,
             "queries": len(self),
-            "setup_seconds": float(sum(cost["setup_seconds"] for cost in setup)),
+            "setup_seconds": setup_seconds,
             "peak_memory_bytes": max(peaks, default=None),
         }
+
+
+@dataclass(frozen=True)
+class SetupLog:
+    """`setup.ndjson` beside an index: the seconds that indexing took, one line per sitting and encoder.
+
+    Runs that share an index share its setup time; layers that only another method needed count too.
+    """
+
+    path: Path
+
+    def add(self, *, encoder: str, layers: Iterable[str], seconds: float) -> None:
+        """Record one sitting."""
+        line = {"encoder": encoder, "layers": list(layers), "seconds": seconds}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def seconds(self, *, encoder: str) -> float:
+        """What indexing with an encoder took so far."""
+        if not self.path.is_file():
+            return 0.0
+        total = 0.0
+        for text in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue  # cut off by a kill: that sitting's time is lost, nothing else
+            total += line["seconds"] if line["encoder"] == encoder else 0.0
+        return total

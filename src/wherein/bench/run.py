@@ -19,7 +19,7 @@ from typing import Any, Final
 import wherein
 from wherein import Collection, Hit, Method, Query
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
-from wherein.bench.journal import Journal
+from wherein.bench.journal import Journal, SetupLog
 from wherein.bench.report import json_safe
 from wherein.bench.staging import reduce, stage
 from wherein.bench.task import Answers, Options, Question, Task
@@ -74,7 +74,8 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     method = Method.parse(plan.method)
     task = load_task(plan.benchmark, plan.data, plan.options)
     with wherein.open(plan.indexed / "collection", create=True, encoder=method.encoder) as collection:
-        _claim(plan, weights=load(method.encoder or collection.encoder).digest)
+        encoder = method.encoder or collection.encoder
+        _claim(plan, weights=load(encoder).digest)
         journal = Journal(plan.out / "answers.ndjson")
         warnings = _index(plan, task, collection, journal=journal, watch=watch)
         image_ids = tuple(sorted({*task.images(), *collection.image_ids()}))
@@ -82,7 +83,8 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
         size = bytes_per_image(collection, method)
     journal.cost(peak_memory_bytes=peak_memory())
     scored = task.evaluate(Answers(image_ids=image_ids, kept=journal, out=plan.out / "predictions"))
-    scores = {**scored.scores, "timing": journal.timing(), "bytes_per_image": size}
+    setup = SetupLog(plan.indexed / "setup.ndjson").seconds(encoder=encoder)
+    scores = {**scored.scores, "timing": journal.timing(setup_seconds=setup), "bytes_per_image": size}
     evaluation = replace(scored, scores=scores, warnings=(*warnings, *journal.notes(), *scored.warnings))
     save(evaluation, plan, files={**task.images(), **task.query_files()})
     return evaluation
@@ -111,16 +113,17 @@ def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, 
     if plan.options.distractors:
         files |= _distractors(Path(plan.options.distractors))
     folder = stage(files, plan.indexed / "images", longest_side=plan.options.longest_side)
-    started = time.perf_counter()
-    finished = False
+    method = Method.parse(plan.method)
+    log, before = SetupLog(plan.indexed / "setup.ndjson"), time.perf_counter()
     report = None
     try:
-        layers = Method.parse(plan.method).layers
-        report = collection.add(folder, layers=layers, on_progress=lambda p: watch(Step("indexing", p.done, p.total)))
-        finished = True
+        report = collection.add(
+            folder, layers=method.layers, on_progress=lambda p: watch(Step("indexing", p.done, p.total))
+        )
     finally:
-        if not finished or (report and (report.added or report.changed)):
-            journal.cost(setup_seconds=time.perf_counter() - started, interrupted=not finished)
+        if report is None or report.added or report.changed:  # stopped, or something was done
+            seconds = time.perf_counter() - before
+            log.add(encoder=method.encoder or collection.encoder, layers=method.layers, seconds=seconds)
     if len(journal) and report and (report.added or report.changed or report.removed):
         raise DataError(
             f"images changed since {len(journal)} questions of {plan.out} were answered; choose another --out, "
