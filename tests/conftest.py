@@ -86,3 +86,44 @@ def film() -> Callable[..., Path]:
         return path
 
     return make
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., str]]:
+    """`serve(folder, …, settings=…)` serves collections for real, on a free port; returns the address."""
+    import threading
+    import time
+    from contextlib import ExitStack
+
+    import uvicorn
+
+    from wherein.server.app import create_app
+    from wherein.server.settings import Settings
+
+    with ExitStack() as stopping:
+
+        def start(*folders: Path, settings: Settings | None = None) -> str:
+            app = create_app(folders, settings)
+            config = uvicorn.Config(app, port=0, log_level="warning", ws="none", timeout_graceful_shutdown=1)
+            server = uvicorn.Server(config)
+            thread = threading.Thread(target=server.run)
+            thread.start()
+
+            def stop() -> None:
+                server.should_exit = True
+                thread.join(timeout=20)
+
+            stopping.callback(stop)
+            deadline = time.monotonic() + 20
+            while not server.started and time.monotonic() < deadline:
+                time.sleep(0.01)
+            return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+
+        yield start
+
+
+@pytest.fixture
+def served(collection: wherein.Collection, folder: Path, serve: Callable[..., str]) -> str:
+    """The address of a server with the four pictures, as the collection `pictures`."""
+    collection.add(folder)
+    return serve(folder)

@@ -229,7 +229,7 @@ def _part(part: Part, uploads: list[tuple[str, bytes]]) -> dict[str, Any]:
     if pixels is not None:
         values["mask"] = to_rle(pixels, compressed=False)
     if part.where is not None:
-        values["where"] = list(part.where.xyxy)
+        values |= {"where": list(part.where.xyxy), "said_where": part.said_where}
     return values
 
 

@@ -19,6 +19,7 @@ from wherein.server.library import Library
 from wherein.server.problems import Problem
 from wherein.server.routes import ERRORS, collections, curate, jobs, search, status
 from wherein.server.settings import Settings
+from wherein.server.shapes import ErrorAnswer
 from wherein.server.thumbs import Thumbs
 
 _TYPES: Final = {
@@ -60,9 +61,24 @@ def create_app(folders: Sequence[Path], settings: Settings | None = None) -> Fas
     app.include_router(api)
     app.include_router(_page())
     problems.install(app)
+    _describe_errors(app)
     app.add_middleware(_Counted, requests=counted)
     app.add_middleware(Guard, settings=limits)
     return app
+
+
+def _describe_errors(app: FastAPI) -> None:
+    """Routes that answer with pictures or files answer errors in JSON all the same; FastAPI cannot say so itself."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        description = described()
+        shape = ErrorAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas = description["components"]["schemas"]
+        schemas |= shape.pop("$defs") | {"ErrorAnswer": shape}
+        return description
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 class _Counted:

@@ -117,7 +117,14 @@ def _part(
         said = {} if where is None else {"where": where, "said_where": None}
         return replace(read, weight=weight, negative=part.negative, **said)  # type: ignore[arg-type]
     if part.text is not None:
-        return Part(text=part.text, box=box, weight=part.weight, negative=part.negative, where=where)
+        return Part(
+            text=part.text,
+            box=box,
+            weight=part.weight,
+            negative=part.negative,
+            where=where,
+            said_where=None if where is None else part.said_where,
+        )
     if part.image_id is not None:
         image = example_of(collection, part.image_id)
     elif part.example is not None:

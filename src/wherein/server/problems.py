@@ -74,7 +74,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        message = str(error.detail)
+        message = f"{str(error.detail).rstrip('.')}."
         if error.status_code == 404:
             message = f"{request.url.path}: there is nothing here. The routes are listed at /docs."
         elif error.status_code == 405:

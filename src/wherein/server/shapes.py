@@ -60,6 +60,8 @@ class PartIn(Shape):
     """The pixels of the example image that count, instead of a box."""
     where: Corners | Annotated[str, Field(max_length=40)] | None = None
     """Where in the searched images it should be: a box, or a word such as top-left."""
+    said_where: Annotated[str, Field(max_length=40)] | None = None
+    """The words that `where` was read from, to be told back."""
     weight: Annotated[float, Field(gt=0.0, le=1000.0, allow_inf_nan=False)] = 1.0
     negative: bool = False
 

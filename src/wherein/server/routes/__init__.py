@@ -8,12 +8,13 @@ from fastapi import Depends, Path, Request
 
 from wherein.server.jobs import Jobs
 from wherein.server.library import Library, Served
-from wherein.server.shapes import ErrorAnswer
 from wherein.server.thumbs import Thumbs
 
+ERROR_REF: Final = "#/components/schemas/ErrorAnswer"
 ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    status: {"model": ErrorAnswer, "description": words}
+    status: {"description": words, "content": {"application/json": {"schema": {"$ref": ERROR_REF}}}}
     for status, words in {
+        400: "The body cannot be read",
         401: "The token is missing or wrong",
         403: "Not allowed here",
         404: "There is no such thing",
@@ -23,6 +24,7 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {
         421: "This name is not served",
         422: "What was asked cannot be done as it was said",
         503: "The collection cannot serve",
+        507: "The disk is full",
     }.items()
 }
 

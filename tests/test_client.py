@@ -1,0 +1,96 @@
+"""`wherein.connect`: the same objects and the same answers as the local collection and the command."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+from typer.testing import CliRunner
+
+import wherein
+from wherein.cli import app
+from wherein.client import connect
+from wherein.errors import CollectionError, CollectionNotFound, ImageNotFound, InputError, QueryError, SpecError
+from wherein.query import Part
+from wherein.region import Box
+from wherein.server.settings import Settings
+
+QUERIES: list[tuple[str, Any, dict[str, Any]]] = [
+    ("a text", "red", {}),
+    ("a text with a weight and a place", "blue in the upper left^2", {}),
+    ("text and a negative", ["red", Part(text="blue", negative=True)], {"k": 3}),
+    ("a place and a method", Part(text="green", where=Box(0.5, 0, 1, 1)), {"method": "static-5~best"}),
+    ("an array", np.full((20, 20, 3), (255, 0, 0), np.uint8), {"k": 2}),
+    ("a picture", PIL.Image.new("RGB", (30, 20), "blue"), {"folder": "holiday"}),
+    ("an image with a box", "FILE", {"method": "patches"}),
+    ("only one answer", "green", {"k": 1, "min_side": 10}),
+    ("nothing passes", "green", {"min_side": 9999}),
+]
+
+
+@pytest.mark.parametrize(("query", "options"), [case[1:] for case in QUERIES], ids=[case[0] for case in QUERIES])
+def test_answers_are_equal(
+    served: str, collection: wherein.Collection, folder: Path, query: Any, options: dict[str, Any]
+) -> None:
+    if isinstance(query, str) and query == "FILE":
+        query = Part(image=folder / "holiday" / "half.png", box=Box(0, 0, 0.5, 1))
+    here, there = collection.search(query, **options), connect(served).search(query, **options)
+    assert there.hits == here.hits
+    assert there == here
+
+
+def test_the_command_gives_the_same(served: str, folder: Path) -> None:
+    run = CliRunner().invoke(app, ["search", "red", "--not", "blue", "--json", "-c", str(folder)])
+    said = json.loads(run.stdout)
+    found = connect(served).search(["red", Part(text="blue", negative=True)])
+    assert [(hit["image_id"], hit["score"]) for hit in said["hits"]] == [(hit.image_id, hit.score) for hit in found]
+
+
+def test_looking_after_images(served: str, collection: wherein.Collection) -> None:
+    with connect(served) as remote:
+        assert len(remote) == 4
+        assert remote.encoder == "toy"
+        assert remote.image_ids(folder="holiday") == collection.image_ids(folder="holiday")
+        assert remote.thumb("red.png") == collection.thumb("red.png")
+        remote.tag("warm", ["red.png"])
+        assert remote.details("red.png") == collection.details("red.png")
+        assert remote.image_ids(tags=["warm"]) == ["red.png"]
+        remote.untag("warm", ["red.png"])
+        assert remote.details("red.png").tags == ()
+        assert remote.frames("red.png") == ["red.png"]
+        assert "pictures" in repr(remote)
+
+
+ERRORS: list[tuple[Callable[[Any], object], type[Exception]]] = [
+    (lambda remote: remote.details("none.png"), ImageNotFound),
+    (lambda remote: remote.search("red", method="nothing"), SpecError),
+    (lambda remote: remote.search([Part(text="a", negative=True)]), QueryError),
+    (lambda remote: remote.search("red", k=0), InputError),
+]
+
+
+@pytest.mark.parametrize(("act", "error"), ERRORS)
+def test_errors_are_wherein_s_own(served: str, act: Callable[[Any], object], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        act(connect(served))
+
+
+def test_a_token_in_the_address(collection: wherein.Collection, folder: Path, serve: Callable[..., str]) -> None:
+    collection.add(folder)
+    address = serve(folder, settings=Settings(token="secret"))
+    assert len(connect(f"{address}/?token=secret")) == 4
+    assert len(connect(address, token="secret")) == 4
+    with pytest.raises(InputError, match="asks for its token"):
+        connect(address)
+
+
+def test_addresses_that_cannot_be(served: str) -> None:
+    with pytest.raises(InputError, match="no address"):
+        connect("pictures")
+    with pytest.raises(CollectionError, match="Is `wherein serve` running"):
+        connect("http://127.0.0.1:1")
+    with pytest.raises(CollectionNotFound, match="serves pictures, not other"):
+        connect(served, collection="other")

@@ -1,0 +1,288 @@
+"""The routes: what they answer, and how they say no."""
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import PIL.Image
+import pytest
+
+import wherein
+from wherein.server.app import create_app
+from wherein.server.settings import Settings
+
+Paint = Callable[..., Path]
+
+
+@pytest.fixture
+def http(served: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=f"{served}/api/v1", trust_env=False, verify=False) as client:
+        yield client
+
+
+HERE = "/collections/pictures"
+
+
+def found(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return [hit["image_id"] for hit in answer.json()["hits"]]
+
+
+def test_collections_say_what_they_hold_and_how_they_can_be_searched(http: httpx.Client) -> None:
+    (one,) = http.get("/collections").json()
+    assert (one["name"], one["images"], one["encoder"]) == ("pictures", 4, "toy")
+    assert {"whole", "patches", "static-9@0.1"} <= set(one["methods"])
+
+
+def test_images_come_in_pages_to_the_last_one(http: httpx.Client) -> None:
+    pages = [http.get(f"{HERE}/images", params={"offset": n, "limit": 3}).json() for n in (0, 3, 6)]
+    assert [page["total"] for page in pages] == [4, 4, 4]
+    ids = [image["image_id"] for page in pages for image in page["images"]]
+    assert ids == ["blue.png", "holiday/half.png", "holiday/third.png", "red.png"]
+    assert pages[0]["images"][0]["size_wh"] == [64, 48]
+
+
+FILTERS: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("none", {}, ["red.png", "holiday/half.png", "holiday/third.png", "blue.png"]),
+    ("a folder", {"folder": "holiday"}, ["holiday/half.png", "holiday/third.png"]),
+    ("a size nothing has", {"min_side": 65}, []),
+    ("a size all have", {"min_side": 64, "k": 1}, ["red.png"]),
+    ("a date in the future", {"after": "2100-01-01"}, []),
+    ("a tag nothing bears", {"tags": ["nothing"]}, []),
+]
+
+
+@pytest.mark.parametrize(("filters", "expected"), [case[1:] for case in FILTERS], ids=[case[0] for case in FILTERS])
+def test_search_filters(http: httpx.Client, filters: dict[str, Any], expected: list[str]) -> None:
+    assert found(http.post(f"{HERE}/search", json={"parts": [{"words": "red"}], **filters})) == expected
+
+
+def test_words_are_read_as_a_person_writes_them_and_text_is_not(http: httpx.Client) -> None:
+    read = http.post(f"{HERE}/search", json={"parts": [{"words": "red in the upper left^2"}]}).json()
+    (part,) = read["parts"]
+    assert (part["text"], part["where"], part["weight"]) == ("red", [0.0, 0.0, 0.5, 0.5], 2.0)
+    assert read["notes"] == ["read “top-left” as a place: 0,0,0.5,0.5"]
+    literal = http.post(f"{HERE}/search", json={"parts": [{"text": "red in the upper left"}]}).json()
+    assert literal["parts"][0]["text"] == "red in the upper left"
+
+
+def test_a_place_finds_what_is_there(http: httpx.Client) -> None:
+    asked = {"parts": [{"text": "blue", "where": "left"}], "method": "static-5~best", "k": 1}
+    answer = http.post(f"{HERE}/search", json=asked).json()
+    assert answer["hits"][0]["image_id"] == "blue.png"
+    assert answer["hits"][0]["box"] is not None
+
+
+def test_pages_of_a_search_join_to_the_whole_ranking(http: httpx.Client) -> None:
+    asked = {"parts": [{"words": "red"}]}
+    whole = found(http.post(f"{HERE}/search", json=asked))
+    pages = [found(http.post(f"{HERE}/search", json={**asked, "k": 1, "offset": n})) for n in range(5)]
+    assert [hit for page in pages for hit in page] == whole
+
+
+def test_a_stream_is_the_same_ranking_line_by_line(http: httpx.Client) -> None:
+    asked = {"parts": [{"words": "red"}]}
+    answer = http.post(f"{HERE}/search/stream", json=asked)
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    head, *hits = [json.loads(line) for line in answer.text.splitlines()]
+    whole = http.post(f"{HERE}/search", json=asked).json()
+    assert hits == whole.pop("hits")
+    assert {**head, "seconds": 0} == {**whole, "seconds": 0}
+
+
+def test_an_image_that_comes_along(http: httpx.Client, folder: Path) -> None:
+    query = {"parts": [{"upload": "mine"}], "k": 1}
+    files = {"images": ("mine", (folder / "blue.png").read_bytes())}
+    assert found(http.post(f"{HERE}/search/upload", data={"query": json.dumps(query)}, files=files)) == ["blue.png"]
+
+
+def test_an_example_is_kept_and_can_be_searched_with_by_region(http: httpx.Client, folder: Path) -> None:
+    sent = http.post(f"{HERE}/examples", content=(folder / "holiday" / "half.png").read_bytes())
+    assert sent.status_code == 201
+    name = sent.json()["example"]
+    asked = {"parts": [{"example": name, "box": [0.55, 0, 1, 1]}], "k": 1}
+    assert found(http.post(f"{HERE}/search", json=asked)) == ["blue.png"]
+    picture = http.get(f"{HERE}/examples/{name}")
+    assert picture.headers["content-type"] == "image/jpeg"
+    assert PIL.Image.open(io.BytesIO(picture.content)).size == (64, 48)
+
+
+def test_marks_refine_the_ranking(http: httpx.Client) -> None:
+    asked: dict[str, Any] = {"parts": [{"words": "red"}], "k": 2}
+    assert found(http.post(f"{HERE}/search", json=asked))[0] == "red.png"
+    refined = {**asked, "liked": ["holiday/half.png"], "disliked": ["red.png"]}
+    assert found(http.post(f"{HERE}/feedback", json=refined))[0] == "holiday/half.png"
+    refused = http.post(f"{HERE}/feedback", json=asked)
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (422, "InvalidRequest")
+
+
+def test_look_alikes_name_the_better_one(http: httpx.Client, folder: Path, paint: Paint) -> None:
+    with wherein.open(folder) as collection:
+        paint(folder / "zred.png", "red", size_wh=(80, 60))
+        collection.add(folder)
+    hits = http.post(f"{HERE}/search", json={"parts": [{"words": "red"}], "group": True}).json()["hits"]
+    assert {hit["image_id"]: hit["like"] for hit in hits}["zred.png"] == "red.png"
+    assert [hit["like"] for hit in hits].count(None) == 4
+
+
+def test_thumbnails_have_sizes_and_are_not_sent_twice(http: httpx.Client, folder: Path, paint: Paint) -> None:
+    with wherein.open(folder) as collection:
+        paint(folder / "large.png", "green", size_wh=(1500, 900))
+        collection.add(folder)
+    for side, size in ((64, (64, 39)), (256, (256, 154)), (1024, (1024, 614))):
+        answer = http.get(f"{HERE}/thumb", params={"image_id": "large.png", "side": side})
+        assert answer.headers["content-type"] == "image/jpeg"
+        assert "max-age" in answer.headers["cache-control"]
+        assert PIL.Image.open(io.BytesIO(answer.content)).size == size
+    tag = answer.headers["etag"]
+    again = http.get(f"{HERE}/thumb", params={"image_id": "large.png", "side": 1024}, headers={"if-none-match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+    assert http.get(f"{HERE}/thumb", params={"image_id": "large.png", "side": 65}).status_code == 422
+
+
+def test_a_changed_file_gets_another_thumbnail(http: httpx.Client, folder: Path, paint: Paint) -> None:
+    first = http.get(f"{HERE}/thumb", params={"image_id": "red.png"})
+    with wherein.open(folder) as collection:
+        paint(folder / "red.png", "green", size_wh=(66, 48))
+        collection.add(folder)
+    import time
+
+    time.sleep(2.1)  # a thumbnail is compared with the collection every two seconds
+    second = http.get(f"{HERE}/thumb", params={"image_id": "red.png"})
+    assert first.headers["etag"] != second.headers["etag"]
+
+
+def test_details_name_the_neighbours_in_a_video(http: httpx.Client, folder: Path, film: Callable[..., Path]) -> None:
+    film(folder / "clip.mp4", ["red", "blue"])
+    with wherein.open(folder) as collection:
+        collection.add(folder)
+    known = http.get(f"{HERE}/image", params={"image_id": "clip.mp4#t=2"}).json()
+    assert (known["seconds"], known["frames"]) == (2.0, ["clip.mp4#t=0", "clip.mp4#t=2"])
+    picture = http.get(f"{HERE}/thumb", params={"image_id": "clip.mp4#t=2", "side": 512})
+    red, _, blue = PIL.Image.open(io.BytesIO(picture.content)).convert("RGB").getpixel((32, 24))  # type: ignore[misc]
+    assert blue > 200 > red
+    assert http.get(f"{HERE}/image", params={"image_id": "red.png"}).json()["frames"] == []
+
+
+def test_tags_are_put_on_and_taken_off(http: httpx.Client) -> None:
+    assert http.post(f"{HERE}/tags", json={"tag": "warm", "image_ids": ["red.png"]}).json() == {"warm": 1}
+    assert http.get(f"{HERE}/image", params={"image_id": "red.png"}).json()["tags"] == ["warm"]
+    assert found(http.post(f"{HERE}/search", json={"parts": [{"words": "red"}], "tags": ["warm"]})) == ["red.png"]
+    assert http.post(f"{HERE}/untag", json={"tag": "warm", "image_ids": ["red.png"]}).json() == {}
+
+
+@pytest.fixture
+def selection(http: httpx.Client) -> str:
+    items = [
+        {"image_id": "red.png", "box": [0.25, 0.0, 0.75, 0.5], "label": "fire"},
+        {"image_id": "holiday/half.png", "mask": {"size": [2, 2], "counts": [0, 2, 2]}},
+    ]
+    assert http.put(f"{HERE}/selections/my picks", json={"items": items}).status_code == 200
+    return "my picks"
+
+
+def export(http: httpx.Client, **query: str) -> httpx.Response:
+    answer = http.get(f"{HERE}/export", params=query)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-disposition"].startswith("attachment")
+    return answer
+
+
+def test_selections_are_kept_with_the_collection(http: httpx.Client, selection: str, folder: Path) -> None:
+    (one,) = http.get(f"{HERE}/selections").json()
+    assert (one["name"], [item["image_id"] for item in one["items"]]) == (selection, ["red.png", "holiday/half.png"])
+    assert (folder / ".wherein" / "kept" / "selections.json").is_file()
+    assert http.delete(f"{HERE}/selections/{selection}").status_code == 204
+    assert http.get(f"{HERE}/selections").json() == []
+    assert http.delete(f"{HERE}/selections/{selection}").status_code == 404
+
+
+def test_export_as_paths(http: httpx.Client, selection: str, folder: Path) -> None:
+    lines = export(http, format="paths", selection=selection).text.splitlines()
+    assert lines == [str(folder / "red.png"), str(folder / "holiday" / "half.png")]
+
+
+def test_export_as_csv(http: httpx.Client, selection: str) -> None:
+    first, second = csv.DictReader(io.StringIO(export(http, format="csv", selection=selection).text))
+    assert (first["image_id"], first["label"], first["x1"], first["y2"]) == ("red.png", "fire", "0.25", "0.5")
+    assert (second["label"], second["x1"]) == (selection, "")
+
+
+def test_export_as_coco_in_pixels(http: httpx.Client, selection: str) -> None:
+    coco = export(http, format="coco", selection=selection).json()
+    assert [image["file_name"] for image in coco["images"]] == ["red.png", "holiday/half.png"]
+    first, second = coco["annotations"]
+    assert (first["bbox"], first["area"]) == ([16.0, 0.0, 32.0, 24.0], 768.0)
+    assert second["segmentation"]["size"] == [48, 64]
+    assert second["area"] == 48 * 32  # the left half
+    assert [category["name"] for category in coco["categories"]] == ["fire", "my picks"]
+
+
+def test_export_as_yolo(http: httpx.Client, selection: str) -> None:
+    archive = zipfile.ZipFile(io.BytesIO(export(http, format="yolo", selection=selection).content))
+    assert archive.read("labels/red.txt").decode() == "0 0.500000 0.250000 0.500000 0.500000\n"
+    assert archive.read("classes.txt").decode() == "fire\nmy picks\n"
+
+
+def test_a_tag_can_be_exported(http: httpx.Client) -> None:
+    http.post(f"{HERE}/tags", json={"tag": "cold", "image_ids": ["blue.png"]})
+    assert export(http, format="paths", tag="cold").text.endswith("blue.png\n")
+
+
+def test_health_and_metrics(http: httpx.Client) -> None:
+    assert http.get("/health").json() == {"status": "ok", "version": wherein.__version__, "collections": 1}
+    http.post(f"{HERE}/search", json={"parts": [{"words": "red"}]})
+    assert 'search",status="200"} 1' in http.get("/metrics").text
+
+
+def search(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"json": {"parts": list(parts), **more}}
+
+
+BROKEN = {"content": b"{", "headers": {"content-type": "application/json"}}
+FLAT = {"image_id": "red.png", "box": [1, 1, 1, 1]}
+REFUSED: list[tuple[str, str, str, dict[str, Any], int, str]] = [
+    ("no such route", "GET", "/nothing", {}, 404, "NotFound"),
+    ("a wrong method", "DELETE", "/health", {}, 405, "MethodNotAllowed"),
+    ("no such collection", "GET", "/collections/other", {}, 404, "CollectionNotFound"),
+    ("no such image", "GET", f"{HERE}/image?image_id=none.png", {}, 404, "ImageNotFound"),
+    ("no parts", "POST", f"{HERE}/search", search(), 422, "InvalidRequest"),
+    ("a misspelt field", "POST", f"{HERE}/search", {"json": {"part": []}}, 422, "InvalidRequest"),
+    ("a part that is nothing", "POST", f"{HERE}/search", search({}), 422, "InvalidRequest"),
+    ("an empty text", "POST", f"{HERE}/search", search({"text": " "}), 422, "QueryError"),
+    ("only negatives", "POST", f"{HERE}/search", search({"text": "a", "negative": True}), 422, "QueryError"),
+    ("an unknown method", "POST", f"{HERE}/search", search({"text": "a"}, method="x"), 422, "SpecError"),
+    ("a box without area", "POST", f"{HERE}/search", search(FLAT), 422, "RegionError"),
+    ("an upload that is no image", "POST", f"{HERE}/examples", {"content": b"hello"}, 422, "UnreadableImage"),
+    ("an unknown example", "POST", f"{HERE}/search", search({"example": "0" * 32}), 404, "NotFound"),
+    ("JSON that is none", "POST", f"{HERE}/search", BROKEN, 422, "InvalidRequest"),
+    ("an unknown selection", "GET", f"{HERE}/export?format=csv&selection=no", {}, 404, "NotFound"),
+    ("a format nobody knows", "GET", f"{HERE}/export?format=pdf&tag=a", {}, 422, "InvalidRequest"),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status", "kind"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_every_error_has_one_shape(
+    http: httpx.Client, method: str, path: str, sent: dict[str, Any], status: int, kind: str
+) -> None:
+    answer = http.request(method, path, **sent)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["kind"], error["status"]) == (status, kind, status)
+    assert error["message"].endswith((".", "…"))
+    assert set(error) == {"kind", "message", "status"}
+
+
+def test_every_route_describes_its_errors_in_the_one_shape(folder: Path, collection: wherein.Collection) -> None:
+    description = create_app([folder], Settings()).openapi()
+    assert description["paths"]
+    for path, methods in description["paths"].items():
+        for about in methods.values():
+            schema = about["responses"]["422"]["content"]["application/json"]["schema"]
+            assert schema == {"$ref": "#/components/schemas/ErrorAnswer"}, path
