@@ -169,6 +169,13 @@ def test_curves_with_the_same_axes_share_a_plot() -> None:
     assert drawn.count("<polyline") == 4
 
 
+def test_depths_that_span_decades_are_spaced_by_their_logarithm() -> None:
+    drawn = line_plots([Curve("found", "places", "recall", [1.0, 10.0, 100.0], [0.1, 0.2, 0.3])])
+    first, middle, last = (float(point.split(",")[0]) for point in re.search('points="([^"]+)', drawn)[1].split())  # type: ignore[index]
+    assert middle == pytest.approx((first + last) / 2)
+    assert [text for text in re.findall('text-anchor="middle">([^<]+)<', drawn) if text.isdigit()] == ["1", "10", "100"]
+
+
 def test_matrix_names_each_pair_and_leaves_zeros_blank() -> None:
     drawn = matrix_plot(["cow", "sign"], [[0.5, 0.0], [0.25, 1.0]], caption="top 50")
     assert drawn.count("<rect") == 3

@@ -267,6 +267,13 @@ def test_data_that_changed_under_a_run_is_refused(tmp_path: Path) -> None:
         go("covers", data, tmp_path / "fresh")
 
 
+def test_a_run_inside_its_own_data_is_refused(tmp_path: Path) -> None:
+    data = make_covers(tmp_path / "data")
+    with pytest.raises(DataError, match="inside the data"):
+        go("covers", data, data / "out")
+    assert not (data / "out").exists()
+
+
 def test_methods_are_checked_before_anything_is_made(tmp_path: Path) -> None:
     data = make_covers(tmp_path / "data")
     with pytest.raises(SpecError, match="nothing is called"):

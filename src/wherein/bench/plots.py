@@ -1,6 +1,8 @@
 """Plots as inline SVG: lines and matrices. Colours are CSS variables, so that they follow light and dark."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
@@ -12,17 +14,35 @@ MOST_POINTS = 400  # per line; more cannot be seen at this size
 COLOURS = 8  # --line-0 … --line-7 in the page
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Five even ticks from low to high."""
-    return [low + (high - low) * step / 5 for step in range(6)]
+@dataclass(frozen=True)
+class _Scale:
+    """One axis: values to fractions of its length; depths that span decades are spaced by their logarithm."""
 
+    low: float
+    high: float
+    decades: bool = False
 
-def _bounds(values: Sequence[float]) -> tuple[float, float]:
-    """The drawn range: [0, 1] for fractions, the values' own range otherwise."""
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    if low >= 0 and high <= 1:
-        return 0.0, 1.0
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "_Scale":
+        """[0, 1] for fractions, the values' own range otherwise."""
+        low, high = min(values, default=0.0), max(values, default=1.0)
+        if low >= 0 and high <= 1:
+            return cls(0.0, 1.0)
+        return cls(low, high, decades=low >= 1 and high >= 50 * low) if high > low else cls(low - 0.5, high + 0.5)
+
+    def at(self, value: float) -> float:
+        """Where a value lies, 0 … 1."""
+        if self.decades:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[float]:
+        """Even steps, or powers of ten with the ends."""
+        if not self.decades:
+            return [self.low + (self.high - self.low) * step / 5 for step in range(6)]
+        powers = [10.0**n for n in range(math.ceil(math.log10(self.low)), int(math.log10(self.high)) + 1)]
+        far = [power for power in powers if 0.07 < self.at(power) < 0.93]
+        return [self.low, *far, self.high]
 
 
 def _thinned(count: int) -> list[int]:
@@ -34,15 +54,15 @@ def _thinned(count: int) -> list[int]:
 
 def line_plot(curves: Sequence[Curve]) -> str:
     """Curves that share their axes, in one plot with a legend."""
-    x_low, x_high = _bounds([value for curve in curves for value in curve.x])
-    y_low, y_high = _bounds([value for curve in curves for value in curve.y])
+    x_scale = _Scale.of([value for curve in curves for value in curve.x])
+    y_scale = _Scale.of([value for curve in curves for value in curve.y])
 
     def at(x: float, y: float) -> tuple[float, float]:
-        across = LEFT + (x - x_low) / (x_high - x_low) * (WIDTH - LEFT - RIGHT)
-        down = HEIGHT - BOTTOM - (y - y_low) / (y_high - y_low) * (HEIGHT - TOP - BOTTOM)
+        across = LEFT + x_scale.at(x) * (WIDTH - LEFT - RIGHT)
+        down = HEIGHT - BOTTOM - y_scale.at(y) * (HEIGHT - TOP - BOTTOM)
         return round(across, 2), round(down, 2)
 
-    parts = [_axes(curves[0], x=(x_low, x_high), y=(y_low, y_high))]
+    parts = [_axes(curves[0], x=x_scale, y=y_scale)]
     for number, curve in enumerate(curves):
         points = " ".join("{},{}".format(*at(curve.x[i], curve.y[i])) for i in _thinned(len(curve.x)))
         colour = f"var(--line-{number % COLOURS})"
@@ -55,15 +75,16 @@ def line_plot(curves: Sequence[Curve]) -> str:
     return f"<figure>{svg}{_legend(curves)}</figure>"
 
 
-def _axes(curve: Curve, *, x: tuple[float, float], y: tuple[float, float]) -> str:
+def _axes(curve: Curve, *, x: _Scale, y: _Scale) -> str:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts = []
-    for step, (x_value, y_value) in enumerate(zip(_ticks(*x), _ticks(*y), strict=True)):
-        across = LEFT + step / 5 * (right - LEFT)
-        down = bottom - step / 5 * (bottom - TOP)
+    for value in y.ticks():
+        down = bottom - y.at(value) * (bottom - TOP)
         parts.append(f'<line class="rule" x1="{LEFT}" y1="{down:.1f}" x2="{right}" y2="{down:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{down + 4:.1f}" text-anchor="end">{y_value:.3g}</text>')
-        parts.append(f'<text x="{across:.1f}" y="{bottom + 17}" text-anchor="middle">{x_value:.3g}</text>')
+        parts.append(f'<text x="{LEFT - 8}" y="{down + 4:.1f}" text-anchor="end">{_number(value)}</text>')
+    for value in x.ticks():
+        across = LEFT + x.at(value) * (right - LEFT)
+        parts.append(f'<text x="{across:.1f}" y="{bottom + 17}" text-anchor="middle">{_number(value)}</text>')
     middle_x, middle_y = (LEFT + right) / 2, (TOP + bottom) / 2
     name = escape(curve.x_label)
     parts.append(f'<text class="axis" x="{middle_x}" y="{HEIGHT - 4}" text-anchor="middle">{name}</text>')
@@ -72,6 +93,10 @@ def _axes(curve: Curve, *, x: tuple[float, float], y: tuple[float, float]) -> st
         f"{escape(curve.y_label)}</text>"
     )
     return "".join(parts)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _legend(curves: Sequence[Curve]) -> str:

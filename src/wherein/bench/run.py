@@ -73,6 +73,9 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     """Run, or go on with, one plan; the evaluation's scores hold `timing` and `bytes_per_image` too."""
     method = Method.parse(plan.method)
     task = load_task(plan.benchmark, plan.data, plan.options)
+    for folder in (plan.out, plan.indexed):
+        if folder.resolve().is_relative_to(plan.data.resolve()):
+            raise DataError(f"{folder} lies inside the data, which is only read; choose a folder outside {plan.data}")
     with wherein.open(plan.indexed / "collection", create=True, encoder=method.encoder) as collection:
         encoder = method.encoder or collection.encoder
         _claim(plan, weights=load(encoder).digest)
