@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class CaptionsTask(Task):
         """What is searched."""
         return files_of(self.dataset.root, images_under(self.dataset.root))
 
+    @cached_property
     def targets(self) -> dict[str, tuple[str, str]]:
         """(image_id, caption) of every question, which is named by its image and its number there."""
         count: dict[str, int] = {}
@@ -46,7 +48,7 @@ class CaptionsTask(Task):
         """One question per caption."""
         return [
             Question(question_id=name, query=Query(parts=(Part(text=text),)))
-            for name, (_, text) in self.targets().items()
+            for name, (_, text) in self.targets.items()
         ]
 
     def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
@@ -56,7 +58,7 @@ class CaptionsTask(Task):
 
     def evaluate(self, answers: Answers) -> Evaluation:
         """`{"text": {"R@1", "R@5", "R@10", "MedR"}}`."""
-        return score_captions(self.benchmark, self.targets(), answers)
+        return score_captions(self.benchmark, self.targets, answers)
 
 
 def kept_target(hits: Sequence[Hit], position: Mapping[str, int], *, target: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,12 @@ class ExamplesTask(Task):
 
     def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
         """The whole ranking, without the query's own image."""
-        own = {example.name: example.own for example in self.dataset.queries}[question.question_id]
+        own = self._own[question.question_id]
         return kept_ranking([hit for hit in hits if hit.image_id != own], position)
+
+    @cached_property
+    def _own(self) -> dict[str, str | None]:
+        return {example.name: example.own for example in self.dataset.queries}
 
     def evaluate(self, answers: Answers) -> Evaluation:
         """Step AP over the whole ranking, FORB's AP@5 and its thresholds over all queries' distractors."""

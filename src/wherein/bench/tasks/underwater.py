@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ class UnderwaterTask(Task):
         """What is searched."""
         return files_of(self.dataset.root, images_under(self.dataset.root))
 
+    @cached_property
     def targets(self) -> dict[str, tuple[str, str]]:
         """(image_id, label) of every question."""
         return {
@@ -46,14 +48,14 @@ class UnderwaterTask(Task):
     def questions(self) -> Sequence[Question]:
         """One question per label and photo."""
         made = []
-        for name, (image_id, label) in self.targets().items():
+        for name, (image_id, label) in self.targets.items():
             where = max(self.dataset.boxes[image_id][label], key=lambda box: (box.area, box.xyxy))
             made.append(Question(question_id=name, query=Query(parts=(Part(text=label, where=where),))))
         return made
 
     def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
         """The target's rank, and whether its hit points into a box of the label."""
-        image_id, label = self.targets()[question.question_id]
+        image_id, label = self.targets[question.question_id]
         hit = next((hit for hit in hits if hit.image_id == image_id), None)
         point = hit_point(hit) if hit else None
         inside = point is not None and any(_holds(box, point) for box in self.dataset.boxes[image_id][label])
@@ -61,7 +63,7 @@ class UnderwaterTask(Task):
 
     def evaluate(self, answers: Answers) -> Evaluation:
         """`{"R@1", "R@10", "MNR", "pointing"}`, macro over labels."""
-        return score_known_items(self.benchmark, self.targets(), answers)
+        return score_known_items(self.benchmark, self.targets, answers)
 
 
 def _holds(box: Box, point: tuple[float, float]) -> bool:
