@@ -84,6 +84,16 @@ def paired_randomisation(a: npt.ArrayLike, b: npt.ArrayLike, *, rounds: int = RO
     return Test(name=name, statistic=float(outcome.statistic), p=float(outcome.pvalue), n=n)
 
 
+def paired_t(a: npt.ArrayLike, b: npt.ArrayLike) -> Test:
+    """Two-sided paired t-test of mean(a − b)."""
+    first, second = _pairs(a, b)
+    name, n = "paired t", int(first.size)
+    if n < 2 or _constant(first - second):
+        return Test(name=name, statistic=0.0, p=1.0, n=n)
+    outcome = _scipy_stats().ttest_rel(first, second)
+    return Test(name=name, statistic=float(outcome.statistic), p=float(outcome.pvalue), n=n)
+
+
 def wilcoxon(a: npt.ArrayLike, b: npt.ArrayLike) -> Test:
     """Two-sided Wilcoxon signed-rank test of a − b; equal pairs are left out, as Wilcoxon did."""
     first, second = _pairs(a, b)
