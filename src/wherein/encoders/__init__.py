@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, Protocol
@@ -66,6 +67,7 @@ class Encoder(Protocol):
         """Embed texts: (n, d), unit norm."""
 
 
+@cache
 def families() -> dict[str, str]:
     """Every family that can be loaded: its name → `module:Class`; built-ins cannot be shadowed."""
     found = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
