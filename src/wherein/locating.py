@@ -77,21 +77,10 @@ def heatmap(scene: Scene, sought: Sought, *, localizer: str = "auto") -> Heatmap
 
 
 def region_score(scene: Scene, sought: Sought, mask: Mask) -> float:
-    """How well the masked region answers, a cosine: texts with its mean patch, examples patch by patch."""
-    scores = []
-    if scene.patches is not None and len(sought.vectors):
-        cover = _cover(mask, scene.patches.shape)
-        mean = unit((scene.patches * cover[..., None]).sum(axis=(0, 1)))
-        scores.append(float((sought.vectors @ mean).max()))
-    views = scene.views(sought)
-    if views is not None:
-        grid, examples, _ = views
-        cover = _cover(mask, grid.shape)
-        inside = grid[cover >= min(0.5, float(cover.max()))]
-        meant = np.concatenate([e.grid[e.cover >= min(0.5, float(e.cover.max()))] for e in examples])
-        alike = inside @ meant.T
-        scores.append(float(alike.max(axis=1).mean() + alike.max(axis=0).mean()) / 2)
-    return sum(scores) / len(scores) if scores else 0.0
+    """How well the masked region answers: the cosine of its mean patch with what is sought."""
+    if scene.patches is None or not len(sought.vectors):
+        return 0.0
+    return float((sought.vectors @ _pooled(scene.patches, _cover(mask, scene.patches.shape))).max())
 
 
 def places(query: Query) -> tuple[Box, ...]:
@@ -123,23 +112,23 @@ def sought_of(query: Query, encoder: Encoder) -> Sought:
 def _embedded(parts: Sequence[Part], encoder: Encoder) -> tuple[Floats, tuple[Example, ...], tuple[Example, ...]]:
     """(m, c) vectors, and the parts' examples on both grids."""
     texts = [part.text for part in parts if part.text is not None]
-    vectors = [encoder.texts(texts)] if texts else []
+    vectors = [_compact(encoder.texts(texts), encoder)] if texts else []
     patches, dense = list[Example](), list[Example]()
     for part in parts:
         if part.image is None:
             continue
         views = _views(part, decode(part.image))
         encoded = encoder.images(np.stack([encoder.prepare(image) for image, _ in views]))
-        vectors.append(encoded.global_[-1:])
         for number, (_, mask) in enumerate(views):
             if encoded.patches is not None:
                 grid = _compact(encoded.patches[number], encoder)
                 patches.append(Example(grid, _cover(mask, grid.shape)))
+                vectors.append(_pooled(patches[-1].grid, patches[-1].cover)[None])
             if encoded.dense is not None:
                 grid = encoded.dense[number]
                 dense.append(Example(grid, _cover(mask, grid.shape)))
-    joined = np.concatenate(vectors) if vectors else np.zeros((0, encoder.dim), np.float32)
-    return _compact(joined, encoder), tuple(patches), tuple(dense)
+    nothing = _compact(np.zeros((0, encoder.dim), np.float32), encoder)
+    return np.concatenate([nothing, *vectors]), tuple(patches), tuple(dense)
 
 
 def _views(part: Part, image: Image) -> list[tuple[Image, Mask]]:
@@ -163,6 +152,11 @@ def _views(part: Part, image: Image) -> list[tuple[Image, Mask]]:
 
 def _compact(vectors: Floats, encoder: Encoder) -> Floats:
     return vectors if encoder.patch_basis is None else np.asarray(vectors @ encoder.patch_basis, np.float32)
+
+
+def _pooled(grid: Floats, cover: Floats) -> Floats:
+    """(c,) the mean of a grid's patches, each as much as it is covered."""
+    return unit((grid * cover[..., None]).sum(axis=(0, 1)))
 
 
 def _cover(mask: Mask, shape: Sequence[int]) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,8 +13,10 @@ import numpy as np
 from wherein.embed import detail
 from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import QueryError
+from wherein.evidence import surprise
 from wherein.image import decode
-from wherein.index import Mask, best
+from wherein.index import Ints, Mask, best
+from wherein.local import LocalIndex, query_features
 from wherein.masks import check_aspect
 from wherein.query import STEPS, Method, Part, Query
 from wherein.region import Box, place_suffix
@@ -118,8 +120,32 @@ class Step(Protocol):
         """The ranking after the step."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """Every image's score by one kind of evidence, and where in an image it lies."""
+
+    scores: Floats
+    kind: str
+    regions: Callable[[Ints], list[Box | None]]
+
+
 def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, allowed: Mask | None) -> Ranked:
     """The best k images, among those `allowed`."""
+    sources = [_by_embedding(query, view, encoder=encoder, method=method)] if method.embeds else []
+    if method.words is not None and view.local is not None:
+        sources += _by_local_features(query, view.local, method, alone=not sources)
+    scored = sources[0] if len(sources) == 1 else _fused(sources)
+    steps = [_load_step(word) for word in method.steps]
+    top = best(scored.scores, k=max([k, *(step.depth for step in steps)]), allowed=allowed)
+    found = zip(top.images.tolist(), top.scores.tolist(), scored.regions(top.images), strict=True)
+    ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), scored.kind)
+    context = Context(query, method, encoder, view, scored.scores, allowed, k)
+    for step in steps:
+        ranked = step(context, ranked)
+    return Ranked(ranked.candidates[:k], ranked.score_kind)
+
+
+def _by_embedding(query: Query, view: View, *, encoder: Encoder, method: Method) -> _Scored:
     groups = _groups(query, encoder, method)
     each = [view.scorer.scores(group.vectors, group.where).max(axis=0) for group in groups]
     if len(groups) == 1:
@@ -127,16 +153,32 @@ def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, 
     else:
         parts = [_contribution(group, scores) for group, scores in zip(groups, each, strict=True)]
         total, kind = np.asarray(np.sum(parts, axis=0), np.float32), "standardised"
-    steps = [_load_step(word) for word in method.steps]
-    top = best(total, k=max([k, *(step.depth for step in steps)]), allowed=allowed)
     first = groups[0]
-    regions = view.scorer.regions(first.vectors[0], first.where, top.images)
-    found = zip(top.images.tolist(), top.scores.tolist(), regions, strict=True)
-    ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), kind)
-    context = Context(query, method, encoder, view, total, allowed, k)
-    for step in steps:
-        ranked = step(context, ranked)
-    return Ranked(ranked.candidates[:k], ranked.score_kind)
+    return _Scored(total, kind, lambda images: view.scorer.regions(first.vectors[0], first.where, images))
+
+
+def _by_local_features(query: Query, index: LocalIndex, method: Method, *, alone: bool) -> list[_Scored]:
+    """The kernel's scores, averaged over examples (or their maximum); beside an encoder, texts are left to it."""
+    if not alone and all(part.image is None or part.negative for part in query.parts):
+        return []
+    examples = query_features(query, index.family)
+    tables = [part.weight * index.scores(found, part.where) for part, found in examples if not part.negative]
+    table = np.max(tables, axis=0) if method.support == "max" else np.mean(tables, axis=0)
+    avoided = [part.weight * index.scores(found, part.where).max(axis=1) for part, found in examples if part.negative]
+    total = table.max(axis=1) - (np.max(avoided, axis=0) if avoided else 0.0)
+    kind = index.kernel.score_kind if index.kernel is not None else "words"
+
+    def regions(images: Ints) -> list[Box | None]:
+        return [index.regions[number] for number in table[images].argmax(axis=1).tolist()]
+
+    return [_Scored(np.asarray(total, np.float32), kind, regions)]
+
+
+def _fused(sources: Sequence[_Scored]) -> _Scored:
+    """The sum of how much each kind of score stands out. Roots, since shares of words are skewed to the right."""
+    embedding, *local = sources
+    parts = [surprise(embedding.scores), *(surprise(np.sqrt(np.maximum(one.scores, 0.0))) for one in local)]
+    return _Scored(np.asarray(np.sum(parts, axis=0), np.float32), "evidence", embedding.regions)
 
 
 def _load_step(word: str) -> Step:
@@ -190,16 +232,22 @@ def _worded(part: Part, method: Method) -> str:
 def _embed_images(parts: Sequence[Part], encoder: Encoder) -> Floats:
     # A whole example is decoded as it was indexed, so that every image finds itself; a region needs all its pixels.
     whole = detail(encoder)
-    inputs = []
-    for part in parts:
+    inputs, owners = [], []
+    for number, part in enumerate(parts):
         if part.image is None:
             continue
         mask, box = part.pixels(), part.region
         image = decode(part.image, at_least=whole if box is None else None)
         if mask is not None:
             check_aspect(mask, size_wh=image.full_wh)
-        inputs.append(encoder.prepare(image if box is None else image.crop(box)))
-    return encoder.images(np.stack(inputs)).global_
+        # A mask says which pixels are meant; what surrounds them still says in what scene they are found.
+        views = [image] if box is None else [image.crop(box)] if mask is None else [image.crop(box), image]
+        inputs += [encoder.prepare(view) for view in views]
+        owners += [number] * len(views)
+    rows = encoder.images(np.stack(inputs)).global_
+    if len(rows) == len(parts):
+        return rows
+    return unit(np.stack([rows[np.array(owners) == number].sum(axis=0) for number in range(len(parts))]))
 
 
 def _contribution(group: _Group, scores: Floats) -> Floats:

@@ -16,9 +16,9 @@ Ints = npt.NDArray[np.int64]
 
 NEAREST: Final = 7
 TEMPERATURE: Final = 0.05
-# Patches of the query that are compared with, at most: more cost time and change little.
+# Query patches that are compared with, at most. As many of each, or a small thing is outvoted by its surroundings.
 MEANT_MOST: Final = 384
-OTHER_MOST: Final = 768
+OTHER_MOST: Final = 384
 
 
 class MatchLocalizer:
