@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -12,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from wherein.embed import DEFAULT_KINDS, LAYER_KINDS, is_grid
+from wherein.embed import DEFAULT_KINDS, LAYER_KINDS, is_grid, is_local
 from wherein.encoders import Encoder, Floats, load
 from wherein.errors import CollectionNotFound, ImageNotFound, InputError
 from wherein.image import MAX_PIXELS, ImageLike
@@ -296,14 +297,13 @@ class Collection:
         self._store.refresh()
         catalogue = self._store.catalogue
         live, gone, skipped = catalogue.counts()
-        sizes = dict[str, list[int]]()
+        sizes = Counter[str]()
         for _, name, written in catalogue.shards():
-            rows, size = sizes.get(name, [0, 0])
-            sizes[name] = [rows + written.rows, size + written.bytes]
+            sizes[name] += written.bytes
         layers = tuple(
-            LayerInfo(layer.kind, layer.spec, catalogue.covered(name), size / max(rows, 1))
+            LayerInfo(layer.kind, layer.spec, covered, sizes[name] / max(covered, 1))
             for name, layer in self._store.manifest.layers.items()
-            for rows, size in [sizes.get(name, [0, 0])]
+            for covered in [catalogue.covered(name)]
         )
         return Info(
             folder=self.folder,
@@ -382,7 +382,7 @@ class Collection:
 
 
 def _check_layers(layers: Sequence[str]) -> None:
-    unknown = [layer for layer in layers if layer not in LAYER_KINDS and not is_grid(layer)]
+    unknown = [layer for layer in layers if layer not in LAYER_KINDS and not is_grid(layer) and not is_local(layer)]
     if unknown or "global" not in layers:
         known = f"{', '.join(LAYER_KINDS)} and grids such as static-9"
         raise InputError(f"layers {', '.join(layers)}: choose from {known}; global is needed.")

@@ -21,6 +21,7 @@ import PIL.Image
 
 from wherein.encoders import Encoder, Floats
 from wherein.errors import ImageError, UnreadableImage
+from wherein.features import FeatureFamily, load_features, pack
 from wherein.image import MAX_PIXELS, Detail, Image, ImageLike, Pixels, decode, read_bytes
 from wherein.records import FileRecord, ImageRecord
 from wherein.region import Box, Grid, tiles
@@ -31,8 +32,10 @@ from wherein.video import is_video, keyframe_id, keyframes
 BATCH: Final = 16
 THUMB_SIDE: Final = 256
 THUMB_QUALITY: Final = 80
-LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS)
-"""Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops."""
+LOCAL: Final = "local"
+LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS, LOCAL)
+"""Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops, and `local:SPEC` of other features."""
+DEFAULT_FEATURES: Final = "rootsift"
 DEFAULT_KINDS: Final = ("global", "patches", THUMBS)
 
 
@@ -96,15 +99,32 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
     )
 
 
+def features_of(kinds: Sequence[str]) -> dict[str, FeatureFamily]:
+    """The local features among kinds of layers, each with its own: `local` is DEFAULT_FEATURES, `local:SPEC` others."""
+    specs = {kind: kind.partition(":")[2] or DEFAULT_FEATURES for kind in kinds if is_local(kind)}
+    return {kind: load_features(spec) for kind, spec in specs.items()}
+
+
+def local_layer(kind: str, family: FeatureFamily) -> Layer:
+    """The layer of local features, as it is stored: packed bytes, of another length for each image."""
+    name = f"{LOCAL}.{family.spec.replace(':', '-').replace('/', '_')}.{family.digest[:8]}"
+    return Layer(name=name, kind=kind, spec=family.spec, digest=family.digest)
+
+
+def is_local(kind: str) -> bool:
+    """Whether a kind of layer holds local features: `local`, or `local:SPEC`."""
+    return kind.partition(":")[0] == LOCAL
+
+
 def is_grid(kind: str) -> bool:
     """Whether a kind of layer is a grid whose cells are encoded as crops, such as `static-9@0.1`."""
     return kind.startswith("static-")
 
 
-def detail(encoder: Encoder, grids: Sequence[Grid] = ()) -> Detail:
-    """The shorter side to decode at for an encoder: its input, or more where tiles or cells need it."""
+def detail(encoder: Encoder, grids: Sequence[Grid] = (), *, least: int = 0) -> Detail:
+    """The shorter side to decode at for an encoder: its input, or more where tiles, cells or features need it."""
     finest = min((cell.x2 - cell.x1 for grid in grids for cell in grid.boxes()), default=1.0)
-    side = math.ceil(max(encoder.input_hw) / finest)
+    side = max(least, math.ceil(max(encoder.input_hw) / finest))
 
     def enough(size_wh: tuple[int, int]) -> int:
         boxes = tiles(size_wh, input_side=min(encoder.input_hw))
@@ -131,7 +151,10 @@ class Embedder:
         self._layers = layers_of(encoder, kinds)
         self._thumbs = THUMBS in kinds
         self._grids = {layer.name: Grid.parse(layer.kind) for layer in self._layers if is_grid(layer.kind)}
-        self._detail = detail(encoder, list(self._grids.values()))
+        families = features_of(kinds)
+        self._features = {local_layer(kind, family).name: family for kind, family in families.items()}
+        finest = max((family.side for family in families.values()), default=0)
+        self._detail = detail(encoder, list(self._grids.values()), least=finest)
         self._known = known
         self._max_pixels = max_pixels
         self._workers = workers
@@ -279,7 +302,8 @@ class Embedder:
         taken = image.taken.timestamp() if image.taken is not None else file.mtime_ns / 1e9
         record = ImageRecord(task.image_id, image.full_wh, taken, seconds)
         thumb = thumbnail(image) if self._thumbs else None
-        return _Prepared(Piece(file, record, boxes, {}, thumb, last, cells), inputs)
+        blobs = {name: pack(family.features(image, side=family.side)) for name, family in self._features.items()}
+        return _Prepared(Piece(file, record, boxes, {}, thumb, last, cells, blobs), inputs)
 
     def _encode(self, batch: list[_Prepared]) -> None:
         encoded = self._encoder.images(np.stack([pixels for item in batch for pixels in item.inputs]))

@@ -21,6 +21,7 @@ import numpy as np
 from wherein.encoders import families
 from wherein.errors import QueryError, RegionError, SpecError
 from wherein.image import ImageLike, decode
+from wherein.kernels import KERNELS
 from wherein.masks import Mask, MaskLike, mask_box, read_mask
 from wherein.region import Box, Grid, place, split_place
 
@@ -36,6 +37,9 @@ OPTIONS: Final = {
 STEPS: Final[dict[str, str]] = {
     "locate": "wherein.locating:LOCATE",
     "segrank": "wherein.locating:SEGRANK",
+    "sp": "wherein.reranking:SP",
+    "qe": "wherein.reranking:QE",
+    "diffusion": "wherein.reranking:DIFFUSION",
 }
 """What is done with a ranking: word → `module:function`, a `wherein.search.Step`."""
 WHERE_SEARCH: Final = "static-9@0.1"
@@ -225,6 +229,25 @@ def _lone(part: Part) -> Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """A kernel over local features: `bow`, `asmk:rootsift:upright`, `bow@65536` (a codebook of that size)."""
+
+    kernel: str
+    features: str = ""
+    """The spec of the features; empty: those of the layer `local`."""
+    size: int | None = None
+
+    @classmethod
+    def parse(cls, word: str) -> Self:
+        """Read `KERNEL[:FEATURES][@WORDS]`."""
+        rest, at, size = word.partition("@")
+        kernel, _, features = rest.partition(":")
+        if at and not (size.isdigit() and int(size) > 0):
+            raise SpecError(f"{word!r}: {size!r} is no number of words; write {kernel}@65536.")
+        return cls(kernel, features, int(size) if at else None)
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """How to search: `ENCODER+SEARCH~OPTION`, every part optional. Prints as it was written."""
 
@@ -239,6 +262,8 @@ class Method:
     outline: str = "refined"
     steps: tuple[str, ...] = ()
     """Words of STEPS, in the order they are done."""
+    words: Words | None = None
+    """How local features are compared; alone, or beside an encoder, to be fused."""
 
     def __str__(self) -> str:
         return self.written or self.search or "whole"
@@ -252,6 +277,8 @@ class Method:
     def layer(self) -> str:
         """The kind of layer that a collection needs for this method."""
         grid = self.grid
+        if not self.embeds:
+            return "global"
         if grid is not None:
             return str(grid) if self.fill == "crop" else "patches"
         return "patches" if self.search == "patches" else "global"
@@ -260,7 +287,20 @@ class Method:
     def layers(self) -> tuple[str, ...]:
         """The layers a collection must be indexed with to answer this method, and no more."""
         located = ("patches", "dense", "thumbs") if {"locate", "segrank"} & set(self.steps) else ()
-        return tuple(dict.fromkeys(("global", self.layer, *located)))
+        local = (self.local,) if self.local is not None else ()
+        return tuple(dict.fromkeys(("global", self.layer, *located, *local)))
+
+    @property
+    def embeds(self) -> bool:
+        """Whether an encoder takes part: always, unless local features are named and no encoder is."""
+        return self.encoder is not None or self.words is None
+
+    @property
+    def local(self) -> str | None:
+        """The kind of layer of local features that the method needs, if it does."""
+        if self.words is not None and self.words.features:
+            return f"local:{self.words.features}"
+        return "local" if self.words is not None or "sp" in self.steps else None
 
     def with_step(self, word: str) -> Self:
         """With one more step, done last; unchanged where it is done already."""
@@ -278,12 +318,14 @@ class Method:
                 method = replace(method, steps=(*method.steps, name))
             elif name.startswith("static-"):
                 method = replace(method, search=str(_grid(name, spec)))
+            elif re.split("[:@]", name)[0] in KERNELS:
+                method = replace(method, words=Words.parse(name))
             elif name.partition(":")[0] in families():
                 method = replace(method, encoder=name)
             else:
                 encoders = ", ".join(sorted(families()))
                 raise SpecError(
-                    f"method {spec!r}: nothing is called {name!r}. Encoders: {encoders}. "
+                    f"method {spec!r}: nothing is called {name!r}. Encoders: {encoders}. Local: {', '.join(KERNELS)}. "
                     f"Searches: {', '.join(SEARCHES)}, {GRIDS}. Steps: {', '.join(STEPS) or 'none'}."
                 )
             for option in options:

@@ -106,6 +106,8 @@ class Piece:
     last: bool = True
     cells: Mapping[str, tuple[Box, ...]] = field(default_factory=dict)
     """layer → the region of each row, for layers that describe the cells of a grid instead"""
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    """layer → the bytes of the whole image, for layers whose rows differ in length"""
 
 
 class Store:
@@ -218,10 +220,12 @@ class Store:
             written = write_array(self._path(layer, shard), np.concatenate([p.arrays[layer] for p in having]))
             placed.append((shard, layer, written, [(p, box) for p in having for box in p.cells.get(layer, p.boxes)]))
             shard += 1
-        thumbs = [piece for piece in pieces if piece.thumb is not None]
-        if thumbs:
-            written = write_blobs(self._path(THUMBS, shard), [piece.thumb or b"" for piece in thumbs])
-            placed.append((shard, THUMBS, written, [(piece, None) for piece in thumbs]))
+        blobs = [{**p.blobs, **({} if p.thumb is None else {THUMBS: p.thumb})} for p in pieces]
+        for layer in sorted({layer for own in blobs for layer in own}):
+            having = [piece for piece, own in zip(pieces, blobs, strict=True) if layer in own]
+            written = write_blobs(self._path(layer, shard), [own[layer] for own in blobs if layer in own])
+            placed.append((shard, layer, written, [(piece, None) for piece in having]))
+            shard += 1
         with self.catalogue.transaction():
             newest = self.catalogue.newest_image()
             keys = {piece.image.image_id: self._put_piece(piece) for piece in pieces}
@@ -242,11 +246,15 @@ class Store:
 
     def thumb(self, image: int) -> bytes | None:
         """The small JPEG of an image, where the collection keeps one."""
-        place = self.catalogue.place(image, THUMBS)
+        return self.blob(image, THUMBS)
+
+    def blob(self, image: int, layer: str) -> bytes | None:
+        """The bytes of an image in a layer whose rows differ in length, where it has some."""
+        place = self.catalogue.place(image, layer)
         if place is None:
             return None
         shard, rows, row = place
-        return read_blob(self.array(THUMBS, shard), rows=rows, row=row)
+        return read_blob(self.array(layer, shard), rows=rows, row=row)
 
     def size_on_disk(self) -> int:
         """What the collection's own files take on disk."""
@@ -290,7 +298,7 @@ class Store:
             part = used[start : start + _ROWS_PER_SHARD]
             path = self._path(layer, target)
             arrays = {shard: self.array(layer, shard) for shard in {shard for shard, _ in part}}
-            if layer == THUMBS:
+            if layer == THUMBS or self.manifest.layers[layer].row_bytes is None:
                 blobs = [read_blob(arrays[s], rows=shards[s].rows, row=r) for s, r in part]
                 written = write_blobs(path, blobs)
             else:

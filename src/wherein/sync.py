@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from wherein.catalogue import Catalogue
-from wherein.embed import Embedder, Known, Skipped, Task, layers_of
+from wherein.embed import Embedder, Known, Skipped, Task, features_of, layers_of, local_layer
 from wherein.encoders import Encoder
 from wherein.errors import InputError
 from wherein.image import ImageLike
@@ -76,6 +76,8 @@ class Sync:
         self._store, self._encoder, self._settings = store, encoder, settings
         self._on_progress = on_progress
         self._layers: tuple[Layer, ...] = layers_of(encoder, settings.kinds)
+        local = [local_layer(kind, family) for kind, family in features_of(settings.kinds).items()]
+        self._layers = (*self._layers, *local)
         names = [layer.name for layer in self._layers]
         self._wanted = [*names, *([THUMBS] if THUMBS in settings.kinds else [])]
         self._means = _means(settings)

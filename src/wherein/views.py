@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wherein.embed import layers_of
+from wherein.embed import features_of, layers_of, local_layer
 from wherein.encoders import Encoder, Floats
 from wherein.errors import CollectionCorrupt, InputError
 from wherein.index import Ints
+from wherein.local import LocalIndex, load_local
 from wherein.query import Method
 from wherein.region import Box, Grid
 from wherein.scorers import (
@@ -36,6 +37,8 @@ class View:
     """(n,) the catalogue's keys"""
     scorer: Scorer
     store: Store
+    local: LocalIndex | None = None
+    """The local features, where the method uses them."""
 
     def thumb(self, image: int) -> bytes | None:
         """The small JPEG of image number `image`, where the collection keeps one."""
@@ -70,7 +73,10 @@ class Views:
 
     def of(self, encoder: Encoder, method: Method) -> View:
         """The view of a method, loaded anew when another process has changed the collection."""
-        key = (encoder.spec, f"{method.search}~{method.cells}~{method.fill}")
+        key = (
+            encoder.spec,
+            f"{method.search}~{method.cells}~{method.fill}~{method.local}~{method.words}~{method.embeds}",
+        )
         version = self._store.catalogue.version()
         if key in self._kept and self._kept[key][0] == version:
             return self._kept[key][1]
@@ -91,7 +97,7 @@ class Views:
         layer = self._layer(encoder, method)
         places = self._places(layer)
         scorer: Scorer
-        if method.grid is not None:
+        if method.grid is not None and method.embeds:
             rows = self._cells(layer, places, method.grid, encoder)
             basis = None if method.fill == "crop" else encoder.patch_basis
             scorer = CellScorer(rows, method.grid.boxes(), choose=method.cells, basis=basis)
@@ -101,7 +107,20 @@ class Views:
             scorer = TheoreticalScorer([self._store.file_path(key) for key in places.images.tolist()], encoder)
         else:
             scorer = WholeScorer(self._matrix(layer, places.rows), places.owners, places.boxes)
-        return View(places.images, scorer, self._store)
+        return View(places.images, scorer, self._store, self._local(method, places.images))
+
+    def _local(self, method: Method, images: Ints) -> LocalIndex | None:
+        if method.local is None:
+            return None
+        family = features_of([method.local])[method.local]
+        layer = local_layer(method.local, family)
+        if layer.name not in self._store.manifest.layers:
+            raise InputError(
+                f"{self._store.folder}: has no {method.local} layer of {family.spec}, which method {method} needs. Add "
+                f"it with `wherein index --layers global,thumbs,{method.local}`."
+            )
+        regions = (None, *(method.grid.boxes() if method.grid is not None and not method.embeds else ()))
+        return load_local(self._store, layer, family, keys=images, words=method.words, regions=regions)
 
     def _places(self, layer: Layer) -> _Places:
         found = self._store.catalogue.live_rows(layer.name).fetchall()

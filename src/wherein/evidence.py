@@ -1,0 +1,47 @@
+"""Fusing scores of different kinds: how surprising each is among all images, in nats, and their sum.
+
+A score says little by itself: a cosine of 0.4 may be the best of a million or the worst. What counts is how far it
+stands out of the scores that all images have for this query, most of which are not what is looked for. −ln of the
+chance to stand out so far grows with the square of the distance, so the evidence that is strong decides, local or
+global, and what merely varies adds little (Fisher's way of combining tests).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from wherein.encoders import Floats
+
+INLIERS_WORTH: Final = 1.5
+"""Nats of one e-fold more inliers."""
+_MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
+_OUTLIERS: Final = 0.25
+
+
+def surprise(scores: Floats) -> Floats:
+    """(n,) scores → nats: 0.69 for the middle one, more for those that stand out above the others."""
+    if not len(scores):
+        return np.zeros(0, np.float32)
+    values = np.asarray(scores, np.float64)
+    middle = float(np.median(values))
+    # Hits must not widen what they are measured by, so deviations are medians, unless most scores are equal.
+    spread = max(_MAD * float(np.median(np.abs(values - middle))), _OUTLIERS * float(values.std()))
+    away = (values - middle) / spread if spread > 1e-9 else np.zeros_like(values)
+    return np.asarray(_tail(away), np.float32)
+
+
+def inlier_evidence(inliers: int) -> float:
+    """Nats that verified inliers add; 0 for none."""
+    return INLIERS_WORTH * float(np.log1p(inliers))
+
+
+def _tail(away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """−ln of the chance that a standard normal value lies above."""
+    x = np.abs(away) / np.sqrt(2.0)
+    t = 1.0 / (1.0 + 0.3275911 * x)  # Abramowitz and Stegun 7.1.26
+    factor = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    above = -np.log(0.5 * factor) + x**2
+    return np.asarray(np.where(away >= 0.0, above, -np.log1p(-np.exp(-above))), np.float64)

@@ -1,0 +1,171 @@
+"""Local features: what an image shows, point by point. One family per file, chosen by the word before the colon.
+
+A spec is `family` or `family:variant`, for example `rootsift` or `rootsift:upright`. Families of other packages
+join through the entry-point group `wherein.features`. Nothing heavy is imported before `load_features`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wherein.encoders import Floats, unit
+from wherein.errors import CollectionCorrupt, SpecError
+
+if TYPE_CHECKING:
+    from wherein.image import Image
+    from wherein.region import Box
+
+FEATURE_FAMILIES: Final = {
+    "rootsift": "wherein.features.rootsift:RootSift",
+}
+ENTRY_POINTS: Final = "wherein.features"
+
+_MAGIC: Final = b"wf1"
+_HEAD: Final = struct.Struct("<3sxHHHH")
+_POINT: Final = np.dtype([("x", "<u2"), ("y", "<u2"), ("scale", "u1"), ("angle", "u1")])
+# Scales are kept as a sixteenth of an octave, from 2⁻¹⁴ of the longer side up.
+_OCTAVE: Final = 16.0
+_LOWEST: Final = -14.0
+FEATURE_BYTES: Final = _POINT.itemsize
+"""Bytes of one stored keypoint; its descriptor adds one byte per dimension."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalFeatures:
+    """Keypoints and descriptors of one image, strongest first."""
+
+    keypoints: Floats
+    """(n, 4): x and y in [0, 1]; scale as a share of the longer side; angle in turns, [0, 1)"""
+    descriptors: Floats
+    """(n, d), unit norm"""
+    size_wh: tuple[int, int]
+    """Width and height of what was looked at: gives distances in pixels, and the shape of the outline."""
+
+    def __post_init__(self) -> None:
+        points, descriptors = self.keypoints.shape, self.descriptors.shape
+        if len(points) != 2 or len(descriptors) != 2 or points != (descriptors[0], 4) or min(self.size_wh) < 1:
+            raise SpecError(
+                f"local features of keypoints {points}, descriptors {descriptors} and size {self.size_wh} do not fit: "
+                "give (n, 4), (n, d) and a width and height of at least 1."
+            )
+
+    def __len__(self) -> int:
+        return len(self.keypoints)
+
+    @property
+    def pixels(self) -> Floats:
+        """(n, 2) positions in pixels of `size_wh`."""
+        return np.asarray(self.keypoints[:, :2] * np.array(self.size_wh, np.float32), np.float32)
+
+    def take(self, chosen: npt.NDArray[Any]) -> LocalFeatures:
+        """Those that an index or mask names."""
+        return replace(self, keypoints=self.keypoints[chosen], descriptors=self.descriptors[chosen])
+
+    def inside(self, box: Box) -> npt.NDArray[np.bool_]:
+        """Which keypoints lie in a box, its border included."""
+        x, y = self.keypoints[:, 0], self.keypoints[:, 1]
+        return np.asarray((x >= box.x1) & (x <= box.x2) & (y >= box.y1) & (y <= box.y2), np.bool_)
+
+
+class FeatureFamily(Protocol):
+    """Images → local features. Built as `Family(variant)`; its calls are thread-safe."""
+
+    spec: str
+    dim: int
+    digest: str
+    """A content digest of everything that shapes the numbers; two digests never share a layer."""
+    side: int
+    """The longer side, in pixels, that an indexed image is looked at with."""
+    query_side: int
+    """The same of a query: larger where the thing fills only a part of the photo."""
+
+    def features(self, image: Image, *, side: int) -> LocalFeatures:
+        """The features of an image, shrunk to a longer side of `side` where it is larger."""
+
+
+def feature_families() -> dict[str, str]:
+    """Every family that can be loaded: its name → `module:Class`; built-ins cannot be shadowed."""
+    found = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
+    return found | FEATURE_FAMILIES
+
+
+def load_features(spec: str) -> FeatureFamily:
+    """The family of a spec."""
+    family, _, variant = spec.partition(":")
+    known = feature_families()
+    if family not in known:
+        raise SpecError(f"no local features are called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}.")
+    module, _, name = known[family].partition(":")
+    made: FeatureFamily = getattr(import_module(module), name)(variant)
+    return made
+
+
+def pack(features: LocalFeatures) -> bytes:
+    """As stored: 6 bytes a keypoint, d a descriptor, 12 in front.
+
+    A descriptor keeps its direction in 127ths of its own largest value; unit norm restores the rest.
+    """
+    n, d = features.descriptors.shape
+    points = np.empty(n, _POINT)
+    points["x"] = np.rint(np.clip(features.keypoints[:, 0], 0, 1) * 65535)
+    points["y"] = np.rint(np.clip(features.keypoints[:, 1], 0, 1) * 65535)
+    octaves = np.log2(np.maximum(features.keypoints[:, 2], 2.0**_LOWEST)) - _LOWEST
+    points["scale"] = np.clip(np.rint(octaves * _OCTAVE), 0, 255)
+    points["angle"] = np.rint(features.keypoints[:, 3] * 256).astype(np.int64) % 256
+    largest = np.maximum(np.abs(features.descriptors).max(axis=1, keepdims=True, initial=0.0), 1e-12)
+    codes = np.rint(features.descriptors / largest * 127).astype(np.int8)
+    return b"".join([_HEAD.pack(_MAGIC, n, d, *features.size_wh), points.tobytes(), codes.tobytes()])
+
+
+def unpack(data: bytes) -> LocalFeatures:
+    """What `pack` stored."""
+    try:
+        magic, n, d, width, height = _HEAD.unpack_from(data)
+        if magic != _MAGIC or len(data) != _HEAD.size + n * (_POINT.itemsize + d):
+            raise ValueError(f"{len(data)} bytes that begin with {data[:4]!r}")
+        points = np.frombuffer(data, _POINT, n, _HEAD.size)
+    except (struct.error, ValueError) as error:
+        raise CollectionCorrupt(f"local features cannot be read ({error}). Run `wherein check` to mend it.") from error
+    keypoints = np.empty((n, 4), np.float32)
+    keypoints[:, 0], keypoints[:, 1] = points["x"] / np.float32(65535), points["y"] / np.float32(65535)
+    keypoints[:, 2] = np.exp2(points["scale"] / np.float32(_OCTAVE) + np.float32(_LOWEST))
+    keypoints[:, 3] = points["angle"] / np.float32(256)
+    codes = np.frombuffer(data, np.int8, n * d, _HEAD.size + points.nbytes).reshape(n, d)
+    return LocalFeatures(keypoints, unit(codes.astype(np.float32)), (width, height))
+
+
+def check_features(family: FeatureFamily) -> None:
+    """Raise SpecError unless `family` keeps the contract. For authors of features and for our own tests."""
+    from wherein.image import Image
+
+    rng = np.random.default_rng(0)
+    coarse = rng.integers(0, 256, (30, 40, 3), dtype=np.uint8)
+    textured = Image(np.repeat(np.repeat(coarse, 8, axis=0), 8, axis=1), (320, 240))
+    found = family.features(textured, side=family.side)
+    _require(family, len(found) > 0, "a textured image gives no features")
+    _require(family, found.keypoints.dtype == found.descriptors.dtype == np.float32, "its arrays are not float32")
+    _require(family, found.descriptors.shape[1] == family.dim, f"descriptors are not of dim {family.dim}")
+    norms = np.linalg.norm(found.descriptors, axis=1)
+    _require(family, bool(np.allclose(norms, 1.0, atol=1e-3)), "descriptors are not of unit norm")
+    places = found.keypoints[:, :2]
+    _require(family, bool(((places >= 0) & (places <= 1)).all()), "a keypoint leaves the image")
+    turns = found.keypoints[:, 3]
+    _require(family, bool(((turns >= 0) & (turns < 1)).all()), "an angle is not in turns, [0, 1)")
+    again = family.features(textured, side=family.side)
+    _require(family, np.array_equal(again.descriptors, found.descriptors), "two looks at one image differ")
+    _require(family, len(family.digest) >= 8, "digest has fewer than 8 characters")
+    for size in ((1, 1), (3, 200), (64, 64)):
+        plain = family.features(Image(np.full((*size, 3), 127, np.uint8), size[::-1]), side=family.side)
+        _require(family, plain.descriptors.shape[1:] == (family.dim,), f"a plain image of {size} breaks the shape")
+
+
+def _require(family: FeatureFamily, holds: bool, complaint: str) -> None:
+    if not holds:
+        raise SpecError(f"local features {family.spec!r} break the contract: {complaint}.")

@@ -1,0 +1,51 @@
+"""VLAD: the differences of an image's descriptors from their words, summed per word, as one embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from wherein.encoders import Floats, unit
+from wherein.kernels.codebook import Codebook
+
+WORDS: Final = 64
+"""Few words make a short embedding: its length is words · d."""
+
+
+def vlad(descriptors: Floats, codebook: Codebook) -> Floats:
+    """(n, d) descriptors → (words · d,) unit norm: each word's part made equally long, then signed square roots.
+
+    An image without descriptors is all zeros: it is like nothing.
+    """
+    k, d = codebook.centroids.shape
+    words = codebook.words(descriptors)[:, 0]
+    sums = np.zeros((k, d), np.float32)
+    np.add.at(sums, words, descriptors - codebook.centroids[words])
+    even = unit(sums).ravel()
+    return unit(np.sign(even) * np.sqrt(np.abs(even)))
+
+
+class Vlad:
+    """Method word `vlad`."""
+
+    score_kind = "cosine"
+    words: int | None = WORDS
+
+    def __init__(self, codebook: Codebook) -> None:
+        self._codebook = codebook
+        self._rows = np.zeros((0, codebook.centroids.size), np.float32)
+
+    def describe(self, descriptors: Floats) -> bytes:
+        """The embedding, in half precision."""
+        return vlad(descriptors, self._codebook).astype(np.float16).tobytes()
+
+    def build(self, documents: Sequence[bytes]) -> None:
+        """One matrix."""
+        rows = np.frombuffer(b"".join(documents), np.float16).reshape(len(documents), -1)
+        self._rows = rows.astype(np.float32) if len(documents) else self._rows[:0]
+
+    def scores(self, descriptors: Floats) -> Floats:
+        """Cosines."""
+        return np.asarray(self._rows @ vlad(descriptors, self._codebook), np.float32)
