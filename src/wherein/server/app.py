@@ -17,7 +17,7 @@ from wherein.server.guard import Guard
 from wherein.server.jobs import Jobs
 from wherein.server.library import Library
 from wherein.server.problems import Problem
-from wherein.server.routes import ERRORS, collections, curate, jobs, search, status
+from wherein.server.routes import ERRORS, annotate, collections, curate, explore, jobs, search, status, study
 from wherein.server.settings import Settings
 from wherein.server.shapes import ErrorAnswer
 from wherein.server.thumbs import Thumbs
@@ -28,7 +28,7 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_ROUTES: Final = (status, collections, search, curate, jobs)
+_ROUTES: Final = (status, collections, search, curate, annotate, study, explore, jobs)
 
 
 def create_app(folders: Sequence[Path], settings: Settings | None = None) -> FastAPI:

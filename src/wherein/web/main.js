@@ -9,7 +9,7 @@ import * as selection from "./selection.js";
 import { sketch } from "./sketch.js";
 import { EMPTY, go, onChange, start, state } from "./state.js";
 
-const VIEWS = { search: "Search", curate: "Curate", index: "Index" };
+const VIEWS = { search: "Search", explore: "Explore", curate: "Curate", annotate: "Annotate", study: "Study", reports: "Reports", index: "Index" };
 const view = document.getElementById("view");
 const picker = document.getElementById("collection");
 let collections = [];

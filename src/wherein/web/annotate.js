@@ -1,0 +1,73 @@
+// The sub-region study's tool: draw regions, describe each in short and in long, in two runs.
+
+import { at, get, post, thumbUrl } from "./api.js";
+import { Boxes, rounded } from "./boxes.js";
+import { h, iconButton, percent, say } from "./dom.js";
+import { state } from "./state.js";
+
+const RUNS = [["skippable", "First run: images may be skipped"], ["non-skippable", "Second run: every image"]];
+
+export async function show(view) {
+  const author = h("input", { type: "text", value: localStorage.getItem("author") ?? "", required: true, maxlength: "60", "aria-label": "Your name", placeholder: "your name" });
+  const run = h("select", { "aria-label": "Run" }, RUNS.map(([value, label]) => h("option", { value }, label)));
+  view.replaceChildren(h("section", { class: "sheet" },
+    h("h1", {}, "Describe regions"),
+    h("p", { class: "quiet" }, "Draw a box around something of interest, at most 30 % of the image, and describe it twice: in a few words, and at length. Several regions per image are welcome; the study asks for at least 20 in all."),
+    h("form", { class: "row wrap", onsubmit: (event) => {
+      event.preventDefault();
+      localStorage.setItem("author", author.value.trim());
+      step(view, author.value.trim(), run.value).catch((error) => say(error.message, { error: true }));
+    } }, author, run, h("button", { type: "submit", class: "solid" }, "Begin"),
+    h("a", { class: "plain", href: `/api/v1${at(state.collection, "/annotations/export")}`, download: "" }, "Download all annotations"))));
+}
+
+async function step(view, author, run, prompt) {
+  const next = prompt ?? await get(at(state.collection, "/annotations/next"), { author, set: run });
+  if (!next.image_id) {
+    view.replaceChildren(h("div", { class: "none" }, h("h2", {}, "That was the last image"), h("p", {}, `Thank you: ${next.done} regions described.`)));
+    return;
+  }
+  const texts = [];
+  const list = h("ol", { class: "regions" });
+  const stage = h("div", { class: "stage" }, h("img", { src: thumbUrl(state.collection, next.image_id, 1024), alt: "The image to describe", draggable: "false" }));
+  const boxes = new Boxes(stage, { most: 20, maxArea: next.largest, label: "region", change: (drawn) => {
+    list.replaceChildren(...drawn.map(line));
+    list.querySelector("li:last-child input")?.focus();
+  } });
+  const area = (box) => (box[2] - box[0]) * (box[3] - box[1]);
+  const line = (box, number) => {
+    texts[number] ??= { short: "", long: "" };
+    const field = (kind, label) => h(kind === "short" ? "input" : "textarea", {
+      value: texts[number][kind], placeholder: label, "aria-label": `${label} of region ${number + 1}`, maxlength: kind === "short" ? "200" : "2000",
+      oninput: (event) => { texts[number][kind] = event.target.value; },
+    });
+    const large = area(box) > next.largest + 1e-9;
+    return h("li", {}, h("div", { class: "row" }, h("span", { class: "number" }, number + 1), h("span", { class: large ? "problem-text" : "quiet" }, `${percent(area(box))} of the image${large ? `: at most ${percent(next.largest)}` : ""}`), h("span", { class: "grow" }),
+      iconButton("no", `Remove region ${number + 1}`, () => { texts.splice(number, 1); boxes.remove(number); }, { class: "icon small" })),
+    field("short", "Short description"), field("long", "Long description"));
+  };
+  const send = async (regions) => {
+    try {
+      const following = await post(at(state.collection, "/annotations"), { author, set: run, image_id: next.image_id, regions });
+      await step(view, author, run, following);
+    } catch (error) {
+      say(error.message, { error: true });
+    }
+  };
+  const save = () => {
+    const regions = boxes.boxes.map((box, number) => ({ box: rounded(box), short: texts[number].short.trim(), long: texts[number].long.trim() }));
+    if (!regions.length) say("Draw at least one region first.", { error: true });
+    else if (regions.some((region) => !region.short || !region.long)) say("Every region needs a short and a long description.", { error: true });
+    else send(regions);
+  };
+  const meter = h("progress", { max: String(next.needed), "aria-label": "Annotations so far" });
+  meter.value = Math.min(next.done, next.needed);
+  view.replaceChildren(h("section", { class: "annotate" },
+    h("div", { class: "fit" }, stage),
+    h("div", { class: "panel" },
+      h("p", { class: "quiet" }, `${author} · ${next.done} of at least ${next.needed}`), meter, list,
+      h("div", { class: "row wrap" },
+        h("button", { type: "button", class: "plain", onclick: () => boxes.add([0.4, 0.4, 0.6, 0.6], { focus: true }) }, "Place a box"),
+        next.may_skip ? h("button", { type: "button", class: "plain", onclick: () => send([]) }, "Nothing here: skip") : "",
+        h("span", { class: "grow" }), h("button", { type: "button", class: "solid", onclick: save }, "Save and go on")))));
+}
