@@ -127,3 +127,20 @@ def served(collection: wherein.Collection, folder: Path, serve: Callable[..., st
     """The address of a server with the four pictures, as the collection `pictures`."""
     collection.add(folder)
     return serve(folder)
+
+
+@pytest.fixture
+def cover() -> Callable[..., np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
+    """`cover(7)` is a picture full of corners that no other seed shares, uint8 (h, w, 3)."""
+
+    def draw(seed: int, *, size_wh: tuple[int, int] = (240, 320)) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+        random = np.random.default_rng(seed)
+        width, height = size_wh
+        picture = np.full((height, width, 3), random.integers(0, 256, 3), np.uint8)
+        for _ in range(90):
+            x, y = int(random.integers(0, width - 8)), int(random.integers(0, height - 8))
+            w, h = (int(side) for side in random.integers(6, 48, 2))
+            picture[y : y + h, x : x + w] = random.integers(0, 256, 3)
+        return picture
+
+    return draw

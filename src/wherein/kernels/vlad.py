@@ -43,8 +43,8 @@ class Vlad:
 
     def build(self, documents: Sequence[bytes]) -> None:
         """One matrix."""
-        rows = np.frombuffer(b"".join(documents), np.float16).reshape(len(documents), -1)
-        self._rows = rows.astype(np.float32) if len(documents) else self._rows[:0]
+        rows = np.frombuffer(b"".join(documents), np.float16).reshape(len(documents), self._rows.shape[1])
+        self._rows = rows.astype(np.float32)
 
     def scores(self, descriptors: Floats) -> Floats:
         """Cosines."""

@@ -1,0 +1,47 @@
+"""Every family of local features keeps the contract, and the contract notices those that do not."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wherein.errors import SpecError
+from wherein.features import LocalFeatures, check_features, load_features
+from wherein.features.rootsift import RootSift
+
+
+@pytest.mark.parametrize("spec", ["rootsift", "rootsift:upright", "rootsift:dense"])
+def test_every_family_keeps_the_contract(spec: str) -> None:
+    check_features(load_features(spec))
+
+
+class Broken(RootSift):
+    """RootSIFT with one thing changed."""
+
+    def __init__(self, **changes: Any) -> None:
+        super().__init__("")
+        self._changes = changes
+
+    def features(self, image: Any, *, side: int) -> LocalFeatures:
+        found = super().features(image, side=side)
+        keypoints, descriptors = found.keypoints.copy(), found.descriptors
+        keypoints[:, 0] += self._changes.get("shift", 0.0)
+        keypoints[:, 3] += self._changes.get("turn", 0.0)
+        keep = slice(0, self._changes.get("most"))
+        longer = np.asarray(descriptors * np.float32(self._changes.get("scale", 1.0)), np.float32)
+        return LocalFeatures(keypoints[keep], longer[keep], found.size_wh)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"most": 0}, "gives no features"),
+        ({"scale": 2.0}, "not of unit norm"),
+        ({"shift": 1.0}, "leaves the image"),
+        ({"turn": 1.0}, "not in turns"),
+    ],
+    ids=["nothing found", "long descriptors", "outside", "degrees"],
+)
+def test_a_broken_family_is_caught(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        check_features(Broken(**changes))

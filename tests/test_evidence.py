@@ -1,0 +1,47 @@
+"""Fusing: what stands out decides, whichever kind of score it is."""
+
+from math import erfc, log, sqrt
+
+import numpy as np
+import pytest
+
+from wherein.evidence import inlier_evidence, surprise
+
+
+def test_nothing_and_equal_scores_say_nothing() -> None:
+    assert surprise(np.zeros(0, np.float32)).tolist() == []
+    assert surprise(np.full(5, 0.3, np.float32)).tolist() == pytest.approx([log(2)] * 5, abs=1e-5)
+
+
+def test_it_is_the_tail_of_a_normal_distribution() -> None:
+    # Median 0 and median deviation 1, so that one step is 1/1.4826 standard deviations.
+    scores = np.array([-6, -2, -1, -1, 0, 0, 1, 1, 2, 6, 0], np.float32)
+    expected = [-log(0.5 * erfc(score / 1.4826 / sqrt(2))) for score in scores.tolist()]
+    assert surprise(scores).tolist() == pytest.approx(expected, rel=2e-3)
+
+
+def test_scale_and_shift_change_nothing() -> None:
+    scores = np.random.default_rng(0).normal(size=200).astype(np.float32)
+    assert np.allclose(surprise(scores), surprise(scores * 7 + 3), rtol=1e-3)
+
+
+def test_the_evidence_that_is_strong_decides() -> None:
+    random = np.random.default_rng(1)
+    noise, sharp = random.normal(size=500), random.normal(size=500) * 0.1
+    sharp[17] = 2.0
+    assert int((surprise(noise) + surprise(sharp)).argmax()) == 17
+    assert int((surprise(sharp) + surprise(noise)).argmax()) == 17
+
+
+def test_mostly_equal_scores_do_not_make_a_small_one_enormous() -> None:
+    scores = np.zeros(1000, np.float32)
+    scores[:10] = 0.01
+    scores[0] = 1.0
+    found = surprise(scores)
+    assert found[0] > 100 * found[1]
+    assert found[1] < 5
+
+
+def test_more_inliers_are_more_evidence_and_none_are_none() -> None:
+    assert inlier_evidence(0) == 0.0
+    assert 0 < inlier_evidence(10) < inlier_evidence(100) < 2.1 * inlier_evidence(10)

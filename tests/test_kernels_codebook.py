@@ -1,0 +1,72 @@
+"""Visual words: nearest centroids, trained once, kept with a digest."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wherein.errors import CollectionCorrupt, InputError
+from wherein.kernels.codebook import Codebook, default_words
+
+
+def sample(n: int, d: int = 16) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.random.default_rng(3).normal(size=(n, d)).astype(np.float32)
+
+
+def test_the_nearest_centroid_is_the_word() -> None:
+    codebook = Codebook(np.eye(3, dtype=np.float32))
+    rows = np.array([[0.9, 0.1, 0], [0, 0.2, 0.8]], np.float32)
+    assert codebook.words(rows).tolist() == [[0], [2]]
+    assert codebook.words(rows, nearest=2).tolist() == [[0, 1], [2, 1]]
+    assert codebook.words(rows[:0]).shape == (0, 1)
+
+
+def test_few_descriptors_are_their_own_words() -> None:
+    assert len(Codebook.train(sample(10), words=100)) == 10
+
+
+@pytest.mark.parametrize("words", [16, 2048], ids=["one level", "two levels"])
+def test_training_gives_the_words_asked_for_and_the_same_again(words: int) -> None:
+    rows = sample(6000)
+    one, two = Codebook.train(rows, words=words), Codebook.train(rows, words=words)
+    assert len(one) == words
+    assert one.digest == two.digest
+    assert Codebook.train(rows, words=words, seed=5).digest != one.digest
+
+
+def test_words_explain_more_than_one_centroid_does() -> None:
+    rows = sample(3000)
+    codebook = Codebook.train(rows, words=2048)
+    left = ((rows - codebook.centroids[codebook.words(rows)[:, 0]]) ** 2).sum()
+    assert left < 0.4 * ((rows - rows.mean(axis=0)) ** 2).sum()
+
+
+def test_a_large_codebook_is_searched_by_a_graph_that_rarely_errs(tmp_path: Path) -> None:
+    rows = sample(6000)
+    codebook = Codebook(rows[:5000])
+    exact = ((rows[5000:5200, None] - rows[None, :5000]) ** 2).sum(axis=2).argmin(axis=1)
+    found = codebook.words(rows[5000:5200])[:, 0]
+    assert (found == exact).mean() > 0.9
+    codebook.save(tmp_path / "codebook.npy")
+    assert (tmp_path / "codebook.graph.npy").exists()
+    assert (Codebook.load(tmp_path / "codebook.npy").words(rows[5000:5200])[:, 0] == found).all()
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    codebook = Codebook.train(sample(100), words=8)
+    codebook.save(tmp_path / "codebook.npy")
+    assert Codebook.load(tmp_path / "codebook.npy").digest == codebook.digest
+    (tmp_path / "codebook.npy").write_bytes(b"nonsense")
+    with pytest.raises(CollectionCorrupt, match="is made again"):
+        Codebook.load(tmp_path / "codebook.npy")
+
+
+@pytest.mark.parametrize("words", [0, 1_000_001])
+def test_impossible_sizes_are_refused(words: int) -> None:
+    with pytest.raises(InputError, match="choose 1 to 1,000,000"):
+        Codebook.train(sample(10), words=words)
+
+
+@pytest.mark.parametrize(("features", "words"), [(0, 256), (2048, 256), (160_000, 16384), (10**9, 65536)])
+def test_the_size_follows_the_collection(features: int, words: int) -> None:
+    assert default_words(features) == words
