@@ -20,7 +20,7 @@ def rows(seed: int, n: int, d: int = 8) -> Any:
 def test_a_query_moves_towards_its_hits(weighting: Any, expected: list[float]) -> None:
     hits = np.array([[0, 1], [0, 1]], np.float32)
     moved = expand(np.array([1, 0], np.float32), hits, np.array([0.5, 0.25], np.float32), weighting=weighting)
-    assert moved.tolist() == pytest.approx((np.array(expected) / np.hypot(*expected)).tolist(), abs=1e-6)
+    assert moved.tolist() == pytest.approx((np.array(expected) / np.linalg.norm(expected)).tolist(), abs=1e-6)
 
 
 @pytest.mark.parametrize("weighting", ["average", "ranked", "alpha"])

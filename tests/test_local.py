@@ -1,0 +1,181 @@
+"""The same thing again, through the facade: covers found in photos of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+
+import wherein
+from wherein.errors import InputError, QueryError, SpecError
+from wherein.query import Method, Words
+
+Cover = Callable[..., Any]
+LAYERS = ("global", "thumbs", "local")
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, cover: Cover) -> Path:
+    """Eight covers, and a plain one."""
+    root = tmp_path / "shelf"
+    root.mkdir()
+    for seed in range(8):
+        PIL.Image.fromarray(cover(seed)).save(root / f"cover{seed}.png")
+    PIL.Image.new("RGB", (240, 320), "grey").save(root / "plain.png")
+    return root
+
+
+@pytest.fixture
+def covers(shelf: Path) -> wherein.Collection:
+    collection = wherein.open(shelf, create=True, encoder="toy")
+    collection.add(shelf, layers=LAYERS)
+    return collection
+
+
+def photo(pixels: Any) -> Any:
+    """A cover, smaller, on a table."""
+    table = np.full((400, 600, 3), 120, np.uint8)
+    table[40:360, 300:540] = pixels
+    return table
+
+
+@pytest.mark.parametrize("method", ["bow", "asmk", "vlad", "bow+sp", "toy+bow", "toy+sp", "toy+bow+sp", "bow@300"])
+def test_a_photo_finds_its_cover(covers: wherein.Collection, cover: Cover, method: str) -> None:
+    hits = covers.search(photo(cover(3)), method=method, k=9)
+    assert hits[0].image_id == "cover3.png"
+    assert len(hits) == 9
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert hits.method == method
+
+
+def test_verified_hits_say_how_many_matches_agree_and_where(covers: wherein.Collection, cover: Cover) -> None:
+    # Asked with a cover, among photos: the cover's outline is where it lies.
+    covers.add(("photo", photo(cover(2))), layers=LAYERS)
+    hits = covers.search(cover(2), method="bow+sp", k=10)
+    assert {hits[0].image_id, hits[1].image_id} == {"cover2.png", "photo"}
+    found = next(hit for hit in hits if hit.image_id == "photo")
+    assert found.inliers is not None
+    assert found.inliers >= 40
+    assert found.score == 50
+    assert found.box is not None
+    assert np.allclose(found.box.xyxy, (0.5, 0.1, 0.9, 0.9), atol=0.02)
+    assert found.mask is not None
+    assert found.mask.mean() == pytest.approx(0.4 * 0.8, abs=0.02)
+    assert hits.score_kind == "inliers"
+    assert all(hit.inliers == 0 and hit.score < 1 for hit in hits[2:])
+
+
+def test_a_query_that_shows_nothing_known_verifies_nothing(covers: wherein.Collection, cover: Cover) -> None:
+    for pixels in (cover(99), np.full((1, 1, 3), 9, np.uint8), np.full((300, 300, 3), 9, np.uint8), cover(3)[:, ::-1]):
+        hits = covers.search(np.ascontiguousarray(pixels), method="bow+sp", k=9)
+        assert [hit.inliers for hit in hits] == [0] * 9
+
+
+def test_an_upside_down_query_is_found(covers: wherein.Collection, cover: Cover) -> None:
+    hits = covers.search(np.ascontiguousarray(cover(5)[::-1, ::-1]), method="bow+sp")
+    assert hits[0].image_id == "cover5.png"
+    assert (hits[0].inliers or 0) >= 40
+
+
+def test_a_region_of_the_example_is_enough(covers: wherein.Collection, cover: Cover) -> None:
+    both = np.concatenate([cover(1), cover(6)], axis=1)
+    part = wherein.Part(image=both, box=wherein.Box(0.5, 0.0, 1.0, 1.0))
+    assert covers.search(part, method="bow+sp")[0].image_id == "cover6.png"
+    assert {hit.image_id for hit in covers.search(both, method="bow+sp", k=2)} == {"cover1.png", "cover6.png"}
+
+
+def test_regions_of_images_say_where(covers: wherein.Collection, cover: Cover) -> None:
+    scene = np.full((640, 480, 3), 120, np.uint8)
+    scene[320:, 240:] = cover(40)
+    scene[:320, :240] = cover(41)
+    covers.add(("scene", scene), layers=LAYERS)
+    hits = covers.search(cover(40), method="bow+static-5")
+    assert hits[0].image_id == "scene"
+    assert hits[0].box == wherein.Box(0.5, 0.5, 1.0, 1.0)
+
+
+def test_texts_are_refused_or_left_to_the_encoder(covers: wherein.Collection, cover: Cover) -> None:
+    with pytest.raises(QueryError, match="understands no text: give an example with --image"):
+        covers.search("red", method="bow")
+    assert len(covers.search("red", method="toy+bow", k=3)) == 3
+    mixed = covers.search(["red", wherein.Part(image=photo(cover(4)))], method="toy+bow+sp", k=3)
+    assert mixed[0].image_id == "cover4.png"
+
+
+def test_a_collection_without_the_layer_says_how_to_add_it(shelf: Path, cover: Cover) -> None:
+    with wherein.open(shelf, create=True, encoder="toy") as plain:
+        plain.add(shelf)
+        for method in ("bow", "toy+sp"):
+            with pytest.raises(InputError, match=r"has no local layer of rootsift.*--layers global,thumbs,local"):
+                plain.search(cover(1), method=method)
+        plain.add(layers=LAYERS)
+        assert plain.search(cover(1), method="bow")[0].image_id == "cover1.png"
+
+
+def test_new_images_are_described_with_the_old_codebook(covers: wherein.Collection, shelf: Path, cover: Cover) -> None:
+    covers.search(cover(1), method="bow")
+    [codebook] = (covers.folder / "derived").rglob("codebook@auto.npy")
+    before = codebook.read_bytes()
+    PIL.Image.fromarray(cover(50)).save(shelf / "new.png")
+    covers.add(layers=LAYERS)
+    assert covers.search(photo(cover(50)), method="bow")[0].image_id == "new.png"
+    assert codebook.read_bytes() == before
+    covers.remove("cover1.png")
+    covers.compact()
+    assert covers.search(photo(cover(50)), method="bow+sp")[0].image_id == "new.png"
+    assert "cover1.png" not in {hit.image_id for hit in covers.search(cover(1), method="bow")}
+
+
+def test_what_is_derived_can_be_deleted(covers: wherein.Collection, shelf: Path, cover: Cover) -> None:
+    import shutil
+
+    before = covers.search(photo(cover(1)), method="bow")
+    shutil.rmtree(covers.folder / "derived")
+    with wherein.open(shelf) as again:
+        assert [hit.score for hit in again.search(photo(cover(1)), method="bow")] == [hit.score for hit in before]
+
+
+def test_the_layer_states_its_bytes(covers: wherein.Collection) -> None:
+    [layer] = [layer for layer in covers.info().layers if layer.kind == "local"]
+    assert layer.encoder == "rootsift"
+    assert layer.images == 9
+    assert 0 < layer.bytes_per_image < 134 * 1000 + 100
+
+
+@pytest.mark.parametrize(("method", "kind"), [("toy+qe", "cosine"), ("toy+diffusion", "diffusion")])
+def test_whole_ranking_steps_rank_every_image_once(
+    covers: wherein.Collection, cover: Cover, method: str, kind: str
+) -> None:
+    hits = covers.search(cover(3), method=method, k=9)
+    assert len({hit.image_id for hit in hits}) == 9
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert hits.score_kind == kind
+
+
+def test_expansion_needs_cosines(covers: wherein.Collection, cover: Cover) -> None:
+    with pytest.raises(QueryError, match="as mini\\+qe"):
+        covers.search(cover(3), method="bow+qe")
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("bow", Words("bow")),
+        ("asmk:rootsift:upright", Words("asmk", "rootsift:upright")),
+        ("vlad@32", Words("vlad", "", 32)),
+        ("bow:rootsift:dense@65536", Words("bow", "rootsift:dense", 65536)),
+    ],
+)
+def test_kernel_words_parse_and_name_their_layer(word: str, words: Words) -> None:
+    method = Method.parse(f"{word}+sp")
+    assert method.words == words
+    assert str(method) == f"{word}+sp"
+    assert method.layers == ("global", f"local:{words.features}" if words.features else "local")
+
+
+@pytest.mark.parametrize(("method", "said"), [("bow@many", "is no number of words"), ("bag", "Local: bow, vlad, asmk")])
+def test_wrong_words_are_answered(method: str, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        Method.parse(method)
