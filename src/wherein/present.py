@@ -44,16 +44,21 @@ def as_table(ranking: Ranking) -> Table:
     from rich.text import Text
 
     located = any(hit.box is not None for hit in ranking)
+    verified = any(hit.inliers is not None for hit in ranking)
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     table.add_column("", justify="right", style="dim")
     table.add_column(ranking.score_kind, justify="right")
     table.add_column("image", overflow="fold")
+    if verified:
+        table.add_column("inliers", justify="right")
     if located:
         table.add_column("where", style="dim")
     for number, hit in enumerate(ranking, 1):
         where = "" if hit.box is None else ",".join(f"{value:.2f}" for value in hit.box.xyxy)
         name = Text(visible(hit.image_id))
-        table.add_row(str(number), f"{hit.score:.3f}", name, *([where] if located else []))
+        inliers = "" if hit.inliers is None else str(hit.inliers)
+        more = [*([inliers] if verified else []), *([where] if located else [])]
+        table.add_row(str(number), f"{hit.score:.3f}", name, *more)
     return table
 
 
@@ -83,6 +88,7 @@ def _entry(hit: Hit) -> dict[str, Any]:
         "path": None if hit.path is None else str(hit.path),
         "size_wh": list(hit.size_wh),
         "seconds": hit.seconds,
+        "inliers": hit.inliers,
     }
 
 
