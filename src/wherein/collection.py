@@ -197,11 +197,12 @@ class Collection:
         before: date | str | None = None,
         tags: Sequence[str] = (),
         min_side: int = 0,
+        among: Sequence[str] | None = None,
     ) -> Ranking:
         """The k images that answer best. A str is a text; a Path, bytes, array or PIL image is an example.
 
-        Filters (`folder` glob; dates, as such or as 2024-05-01; `tags`; pixels of the longer side) apply before
-        ranking: where enough images pass, k come back.
+        Filters (`folder` glob; dates, as such or as 2024-05-01; `tags`; pixels of the longer side; ids it is to be
+        `among`) apply before ranking: where enough images pass, k come back.
         """
         if k < 1:
             raise InputError(f"k = {k}: ask for at least one hit.")
@@ -210,7 +211,7 @@ class Collection:
         self._store.refresh()
         encoder = self._encoder(how.encoder or self.encoder)
         view = self._views.of(encoder, how)
-        allowed = self._allowed(view, Filter(folder, stamp(after), stamp(before), tuple(tags), min_side))
+        allowed = self._allowed(view, Filter(folder, stamp(after), stamp(before), tuple(tags), min_side), among)
         searched = len(view.images) if allowed is None else int(allowed.sum())
         hits, kind = list[Hit](), "cosine"
         if searched:
@@ -342,11 +343,12 @@ class Collection:
             self._encoders[spec] = load(spec, threads=default_workers())
         return self._encoders[spec]
 
-    def _allowed(self, view: View, filter_: Filter) -> Mask | None:
-        if filter_.empty:
+    def _allowed(self, view: View, filter_: Filter, among: Sequence[str] | None) -> Mask | None:
+        if filter_.empty and among is None:
             return None
-        keys = [key for key, _ in self._store.catalogue.live_images(filter_)]
-        return np.isin(view.images, np.array(keys, np.int64))
+        passing = [key for key, _ in self._store.catalogue.live_images(filter_)]
+        allowed = np.isin(view.images, np.array(passing, np.int64))
+        return allowed if among is None else allowed & np.isin(view.images, np.array(self._keys(among), np.int64))
 
     def _hit(self, view: View, found: Candidate) -> Hit:
         key = int(view.images[found.image])
