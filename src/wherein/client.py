@@ -80,6 +80,7 @@ class RemoteCollection:
         before: date | str | None = None,
         tags: Sequence[str] = (),
         min_side: int = 0,
+        among: Sequence[str] | None = None,
     ) -> Ranking:
         """As `Collection.search`; examples are sent along."""
         if k < 1:
@@ -95,6 +96,7 @@ class RemoteCollection:
             "before": None if before is None else str(before),
             "tags": list(tags),
             "min_side": min_side,
+            "among": None if among is None else list(among),
         }
         if uploads:
             found = self._door.upload(f"{self._base}/search/upload", body, uploads)

@@ -12,7 +12,7 @@ import numpy as np
 from wherein.collection import Collection
 from wherein.image import decode
 from wherein.masks import Mask, from_rle, to_rle
-from wherein.query import STEPS, Part, Query, parse_text
+from wherein.query import STEPS, WHERE_SEARCH, Part, Query, parse_text
 from wherein.region import Box, place
 from wherein.search import Hit, Ranking
 from wherein.server.library import Served, example_of
@@ -41,12 +41,14 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
     return await served.searching(run)
 
 
-def method_of(asked: SearchIn) -> str:
-    """The method, with the step that outlines hits where it was asked for and exists."""
-    words = [asked.method] if asked.method else []
-    if asked.locate and "locate" in STEPS and "locate" not in asked.method.split("+"):
-        words.append("locate")
-    return "+".join(words)
+def method_of(asked: SearchIn, query: Query) -> str:
+    """The method, with the step that outlines hits where that was asked for."""
+    words = asked.method.split("+") if asked.method else []
+    if not asked.locate or "locate" in words or "locate" not in STEPS:
+        return asked.method
+    # A step alone names no way to search; where a place is meant, it must still be looked at.
+    placed = any(part.where is not None for part in query.parts)
+    return "+".join([*(words or [WHERE_SEARCH if placed else "whole"]), "locate"])
 
 
 def hit_out(hit: Hit, *, like: str | None = None) -> HitOut:
@@ -78,8 +80,10 @@ def _ranking(
         return known
     depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (len(known[0]) if known else asked.k))
     started = time.perf_counter()
-    filters: dict[str, Any] = {name: getattr(asked, name) for name in ("folder", "after", "before", "tags", "min_side")}
-    ranking = collection.search(query, k=depth, method=method_of(asked), **filters)
+    filters: dict[str, Any] = {
+        name: getattr(asked, name) for name in ("folder", "after", "before", "tags", "min_side", "among")
+    }
+    ranking = collection.search(query, k=depth, method=method_of(asked, query), **filters)
     answer = (ranking, time.perf_counter() - started)
     if not fresh:
         served.rankings[exact] = answer

@@ -94,6 +94,8 @@ class SearchIn(Filters):
     """Outline the pixels that matched, where the engine can."""
     group: bool = False
     """Say which hits look nearly the same as a better one."""
+    among: Annotated[list[ImageId], Field(max_length=500)] | None = None
+    """Only these images."""
     liked: Annotated[list[ImageId], Field(max_length=200)] = []
     disliked: Annotated[list[ImageId], Field(max_length=200)] = []
 

@@ -50,14 +50,16 @@ function chip(part, index) {
     ? h("button", { type: "button", class: "what", title: "Choose the part that counts", "aria-label": `Choose the part of ${label} that counts`, onclick: () => crop(part, index) },
       h("img", { src: source, alt: "", width: "28", height: "28" }), part.box ? icon("crop") : null)
     : h("span", { class: "what" }, label);
-  const where = part.where ? h("span", { class: "at", title: `where: ${part.where}`, "aria-label": "with a place" }, icon("place")) : null;
+  const where = part.where ? h("span", { class: "at", role: "img", title: `where: ${part.where}`, "aria-label": "with a place" }, icon("place")) : null;
   const remove = iconButton("no", `Remove ${label}`, () => replaceChip(index, null), { class: "icon small" });
   return h("li", { class: `chip${part.negative ? " negative" : ""}` }, sign, body, where, weight, remove);
 }
 
 export function render() {
   const { text, chips } = split(state.parts);
-  words.value = text;
+  // What somebody typed while the page was loading stays.
+  if (text || render.done) words.value = text;
+  render.done = true;
   document.getElementById("chips").replaceChildren(...chips.map(chip));
   words.placeholder = chips.length ? "and…" : "What are you looking for?";
 }

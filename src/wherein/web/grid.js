@@ -29,6 +29,18 @@ export class Grid {
     this.element.append(fresh);
   }
 
+  /** Where in them hits matched, which comes after the hits themselves. */
+  outlined(hits) {
+    for (const { image_id: imageId, box, mask } of hits) {
+      const known = this.known.get(imageId);
+      if (!known || known.folded) continue;
+      Object.assign(known.hit, { box, mask });
+      const overlay = outline(known.hit);
+      known.element.querySelector(".outline")?.remove();
+      if (overlay) known.element.querySelector(".open").append(overlay);
+    }
+  }
+
   focus(imageId) {
     this.known.get(imageId)?.element.querySelector(".open").focus();
   }

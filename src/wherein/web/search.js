@@ -1,6 +1,6 @@
 // Searching: results as they stream in, filters, marks that refine, pages to the last image.
 
-import { at, get, streamSearch } from "./api.js";
+import { at, get, post, streamSearch } from "./api.js";
 import { count, h, plural, say } from "./dom.js";
 import { Grid } from "./grid.js";
 import * as large from "./large.js";
@@ -91,6 +91,7 @@ async function fill({ mine, summary, more, view }) {
         grid.add(sure);
       }
       offset += got;
+      locate(mine, grid.hits.slice(-got).filter((hit) => !hit.mask).map((hit) => hit.image_id));
       if (!got) total = offset;
       grid.marked(state.liked, state.disliked);
       grid.kept(keptIds());
@@ -109,6 +110,17 @@ async function fill({ mine, summary, more, view }) {
   watcher.observe(more);
   view.addEventListener("viewchange", () => watcher.disconnect(), { once: true });
   await load();
+}
+
+/** Outlines are asked for when the hits are there, so that nobody waits for them. */
+async function locate(mine, among) {
+  if (!state.parts.length || !among.length || !(about.steps ?? []).includes("locate") || !(about.layers ?? []).includes("patches")) return;
+  try {
+    const { hits } = await post(at(state.collection, "/locate"), asked(state, { k: among.length, among, group: false }), stop.signal);
+    if (mine === run) grid.outlined(hits);
+  } catch (error) {
+    if (error.name !== "AbortError") say(error.message, { error: true });
+  }
 }
 
 function sum(line, head) {

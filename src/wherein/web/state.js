@@ -72,7 +72,6 @@ export function asked(values, more = {}) {
     liked: values.liked,
     disliked: values.disliked,
     group: values.group,
-    locate: true,
     ...more,
   };
 }

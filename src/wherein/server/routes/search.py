@@ -70,7 +70,7 @@ async def feedback(served: ServedHere, library: LibraryHere, asked: SearchIn) ->
 
 @router.post("/collections/{name}/locate")
 async def locate(served: ServedHere, library: LibraryHere, asked: SearchIn) -> RankingOut:
-    """As /search, with the pixels that matched outlined in every hit."""
+    """As /search, with the pixels that matched outlined in every hit; `among` names the images to look at."""
     if "locate" not in STEPS:
         raise Problem(422, "this wherein cannot outline hits; boxes come with methods such as static-9.")
     located = asked.model_copy(update={"locate": True})

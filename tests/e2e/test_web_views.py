@@ -1,0 +1,231 @@
+"""The other views in a real browser: curating, annotating, the study, the map, reports, indexing; accessibility."""
+
+import csv
+import io
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import PIL.Image
+import pytest
+from playwright.sync_api import Page, expect
+
+from wherein.bench.datasets.subregion import load
+
+RED = "/?q=%5B%7B%22words%22%3A%22red%22%7D%5D"
+
+
+def api(site: Any, method: str, path: str, **sent: Any) -> Any:
+    answer = httpx.request(
+        method, f"{site.url}api/v1/collections/pictures{path}", trust_env=False, verify=False, **sent
+    )
+    assert answer.is_success, answer.text
+    return answer.json() if answer.content else None
+
+
+def drag(page: Page, selector: str, box: tuple[float, float, float, float]) -> None:
+    area = page.locator(selector).bounding_box()
+    assert area
+    x1, y1, x2, y2 = box
+    page.mouse.move(area["x"] + x1 * area["width"], area["y"] + y1 * area["height"])
+    page.mouse.down()
+    page.mouse.move(area["x"] + x2 * area["width"], area["y"] + y2 * area["height"], steps=4)
+    page.mouse.up()
+
+
+def test_keeping_labelling_tagging_and_exporting(page: Page, site: Any) -> None:
+    page.goto(RED)
+    page.locator("[data-id='red.png'] .open").focus()
+    page.keyboard.press("s")
+    expect(page.locator("#tray")).to_contain_text("1 image")
+    page.locator("[data-id='trips/red-left.png']").hover()
+    page.locator("[data-id='trips/red-left.png'] .keep").click()
+    expect(page.locator("#tray")).to_contain_text("2 images")
+    page.get_by_label("Tag all of the selection").fill("warm")
+    page.keyboard.press("Enter")
+    expect(page.locator("#say")).to_contain_text("2 images tagged warm")
+    page.reload()
+    expect(page.locator("#tray")).to_contain_text("2 images")
+    page.get_by_role("link", name="Curate").click()
+    expect(page.locator(".card")).to_have_count(2)
+    page.get_by_label("Label of red.png").fill("fire")
+    page.get_by_label("Label of red.png").press("Tab")
+    page.get_by_label("Name of the selection").fill("warm things")
+    page.get_by_label("Name of the selection").press("Enter")
+    expect(page.locator(".side")).to_contain_text("warm things")
+    with page.expect_download() as download:
+        page.locator(".chosen").get_by_label("Export as CSV").click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
+    assert [(row["image_id"], row["label"]) for row in rows] == [("red.png", "fire"), ("trips/red-left.png", "red")]
+    page.locator(".tagline .line").click()
+    expect(page.locator(".hit")).to_have_count(2)
+    assert "tag=warm" in page.url
+    page.locator(".hit .open").first.click()
+    page.get_by_label("Take off warm").click()
+    expect(page.locator("#large .tags .chip")).to_have_count(0)
+    page.get_by_label("Add a tag").fill("cool")
+    page.keyboard.press("Enter")
+    expect(page.locator("#large .tags .chip")).to_contain_text("cool")
+
+
+def test_annotating_writes_what_the_benchmark_reads(page: Page, site: Any, tmp_path: Path) -> None:
+    page.goto("/?view=annotate")
+    page.get_by_label("Your name").fill("ada")
+    page.get_by_text("Begin").click()
+    page.get_by_text("Nothing here: skip").click()
+    expect(page.locator("#view")).to_contain_text("0 of at least 20")
+    page.locator(".annotate img").evaluate("image => image.decode()")
+    drag(page, ".annotate .boxes", (0.05, 0.05, 0.95, 0.95))
+    expect(page.locator(".regions")).to_contain_text("at most 30 %")
+    page.get_by_label("Short description of region 1").fill("all")
+    page.get_by_label("Long description of region 1").fill("all of it")
+    page.get_by_text("Save and go on").click()
+    expect(page.locator("#say")).to_contain_text("at most 30%")
+    page.get_by_label("Remove region 1").click()
+    page.get_by_text("Place a box").press("Enter")
+    page.get_by_label("Short description of region 1").fill("a stripe")
+    page.get_by_label("Long description of region 1").fill("a broad upright stripe in the middle")
+    page.get_by_text("Save and go on").click()
+    expect(page.locator("#view")).to_contain_text("1 of at least 20")
+    page.get_by_role("link", name="Annotate").click()
+    page.get_by_label("Run").select_option("non-skippable")
+    page.get_by_text("Begin").click()
+    expect(page.get_by_text("Nothing here: skip")).to_have_count(0)
+    page.goto("/?view=annotate")
+    with page.expect_download() as download:
+        page.get_by_text("Download all annotations").click()
+    with zipfile.ZipFile(download.value.path()) as archive:
+        archive.extractall(tmp_path)
+    (one,) = load(tmp_path).annotations
+    assert (one.author, one.set, one.short) == ("ada", "skippable", "a stripe")
+    assert one.xyxy == pytest.approx((0.4 * 682, 0.4 * 384, 0.6 * 682, 0.6 * 384))
+
+
+def test_the_study_from_its_making_to_its_results(page: Page, site: Any) -> None:
+    for number in range(4):
+        ids = [f"many/{4 * number + step:03}.png" for step in range(4)]
+        items = [{"image_id": image_id, "box": [0.1, 0.1, 0.5, 0.5]} for image_id in ids]
+        api(site, "PUT", f"/selections/thing {number}", json={"items": items})
+    page.goto("/?view=study")
+    page.get_by_label("Name of a new study").fill("outlines")
+    page.get_by_text("Make it from the selections").click()
+    expect(page.locator(".studies")).to_contain_text("4 questions")
+    page.get_by_text("Take part").click()
+    outlined = 0
+    for number in range(4):
+        expect(page.locator(".asked")).to_contain_text(f"Question {number + 1} of 4")
+        expect(page.locator(".candidates li")).to_have_count(12)
+        outlined += page.locator(".candidates .outline").count() > 0
+        for candidate in range(3):
+            page.locator(".candidates button").nth(candidate).click()
+        page.get_by_text("Next").click()
+    assert outlined == 2
+    page.get_by_role("button", name="6").click()
+    expect(page.locator(".none")).to_contain_text("Thank you")
+    page.goto("/?view=study")
+    page.get_by_text("Results").click()
+    expect(page.locator(".sheet")).to_contain_text("1 finished of 1 who began")
+    expect(page.locator(".sheet")).to_contain_text("paired t")
+    expect(page.locator(".sheet")).to_contain_text("6.00")
+
+
+def test_the_map_zooms_and_opens_images(page: Page) -> None:
+    page.goto("/?view=explore")
+    expect(page.locator(".summary")).to_contain_text("156 images")
+    canvas = page.locator(".map")
+    expect(canvas).to_have_attribute("data-shown", re.compile(r"\d+"))
+    canvas.focus()
+    for _ in range(3):
+        page.keyboard.press("+")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    expect(page.locator("#large")).to_be_visible()
+    page.keyboard.press("Escape")
+    canvas.hover()
+    page.mouse.wheel(0, -400)
+    canvas.click()
+    expect(page.locator("#large")).to_be_visible()
+
+
+def test_reports_are_shown_inside_the_page(page: Page) -> None:
+    page.goto("/?view=reports")
+    expect(page.frame_locator(".report").locator("h1")).to_have_text("captions")
+
+
+def test_indexing_from_the_page(page: Page, site: Any) -> None:
+    for number in range(40):
+        target = site.folder / "fresh" / f"{number}.png"
+        target.parent.mkdir(exist_ok=True)
+        PIL.Image.new("RGB", (100 + number, 80), "purple").save(target)
+    page.goto("/?view=index")
+    page.get_by_role("button", name=str(site.folder)).click()
+    page.get_by_role("button", name="fresh").click()
+    page.get_by_text("Index this folder").click()
+    expect(page.locator(".job.done")).to_contain_text("40 added", timeout=20_000)
+    page.get_by_text("Look at it").click()
+    expect(page.locator(".summary")).to_contain_text("196 images")
+
+
+def test_dark_and_light_are_remembered(page: Page) -> None:
+    page.goto("/")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.locator("#theme").click()
+    dark = page.evaluate(background)
+    assert light != dark
+    page.reload()
+    assert page.evaluate(background) == dark
+
+
+PLACED = {"words": "red", "where": [0, 0, 0.5, 1]}
+AVOIDED = {"image_id": "blue.png", "negative": True}
+PLACES = {
+    "browsing": "/",
+    "a search": RED,
+    "an image": RED + "&open=red.png",
+    "a search with a place": "/?q=" + json.dumps([PLACED, AVOIDED]),
+    "explore": "/?view=explore",
+    "curate": "/?view=curate",
+    "annotate": "/?view=annotate",
+    "study": "/?view=study",
+    "reports": "/?view=reports",
+    "index": "/?view=index",
+    "the API": "/docs",
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_view_has_a_serious_accessibility_finding(page: Page, axe: str, theme: str) -> None:
+    page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+    found = {}
+    for name, place in PLACES.items():
+        page.goto(place)
+        page.wait_for_load_state("networkidle")
+        page.evaluate(axe)
+        report = page.evaluate("axe.run(document, {resultTypes: ['violations'], iframes: false})")
+        serious = [
+            f"{one['id']}: {one['nodes'][0]['html'][:160]}"
+            for one in report["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+        if serious:
+            found[name] = serious
+    assert found == {}
+
+
+def test_focus_can_always_be_seen(page: Page) -> None:
+    page.goto(RED)
+    page.locator(".hit").first.wait_for()
+    page.keyboard.press("Tab")
+    for _ in range(16):
+        page.keyboard.press("Tab")
+        seen = page.evaluate(
+            """() => { const one = document.activeElement, style = getComputedStyle(one);
+            const ring = (s) => s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0;
+            const bar = one.id === 'words' && getComputedStyle(one.form).boxShadow !== 'none';
+            return one === document.body || ring(style) || bar }"""
+        )
+        assert seen, page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
