@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from photos import make_photos
 
 import wherein
+from photos import make_photos
 from wherein.catalogue import FileRecord
 from wherein.embed import DEFAULT_KINDS, Embedder, Task
 from wherein.encoders import load

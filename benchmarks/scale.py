@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+
 from indexing import multiply
 from photos import make_photos
 

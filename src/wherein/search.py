@@ -253,7 +253,8 @@ def _embed_images(parts: Sequence[Part], encoder: Encoder) -> Floats:
 def _contribution(group: _Group, scores: Floats) -> Floats:
     """What a group adds. To be unlike what is avoided is no merit: only likeness above the average subtracts."""
     standardised = _standardised(scores)
-    return group.weight * (standardised if group.weight > 0 else np.maximum(standardised, 0.0))
+    counted = standardised if group.weight > 0 else np.maximum(standardised, np.float32(0))
+    return np.asarray(group.weight * counted, np.float32)
 
 
 def _standardised(scores: Floats) -> Floats:
