@@ -20,7 +20,7 @@ from wherein.server.problems import Problem
 from wherein.server.routes import ERRORS, annotate, collections, curate, explore, jobs, search, status, study
 from wherein.server.settings import Settings
 from wherein.server.shapes import ErrorAnswer
-from wherein.server.thumbs import Thumbs
+from wherein.server.thumbs import QuickThumbs, Thumbs
 
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
@@ -63,6 +63,7 @@ def create_app(folders: Sequence[Path], settings: Settings | None = None) -> Fas
     problems.install(app)
     _describe_errors(app)
     app.add_middleware(_Counted, requests=counted)
+    app.add_middleware(QuickThumbs, thumbs=app.state.thumbs)
     app.add_middleware(Guard, settings=limits)
     return app
 

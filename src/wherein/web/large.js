@@ -50,6 +50,14 @@ export async function open(id, grid) {
   }
 }
 
+/** The outline of the open image may come after it. */
+export function outlined() {
+  const overlay = now && outline(now.hit);
+  if (!overlay || !dialog.open) return;
+  dialog.querySelector(".stage .outline")?.remove();
+  dialog.querySelector(".stage img").after(overlay);
+}
+
 function draw(hit, details) {
   const name = baseName(hit.image_id);
   const [width, height] = details?.size_wh ?? hit.size_wh ?? [3, 2];

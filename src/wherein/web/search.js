@@ -117,7 +117,9 @@ async function locate(mine, among) {
   if (!state.parts.length || !among.length || !(about.steps ?? []).includes("locate") || !(about.layers ?? []).includes("patches")) return;
   try {
     const { hits } = await post(at(state.collection, "/locate"), asked(state, { k: among.length, among, group: false }), stop.signal);
-    if (mine === run) grid.outlined(hits);
+    if (mine !== run) return;
+    grid.outlined(hits);
+    large.outlined();
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, { error: true });
   }

@@ -14,6 +14,7 @@ from wherein.server.library import Served, readable_file
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
 from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine, ImagesIn, ImagesOut
+from wherein.server.thumbs import answer
 
 router = APIRouter(tags=["collections"])
 ImageIdQuery = Annotated[ImageId, Query(description="The image's id in the collection")]
@@ -106,10 +107,7 @@ async def thumb(
 ) -> Response:
     """A JPEG of an image. It carries an ETag and may be kept by the browser for a while."""
     found = kept.fresh(served.name, image_id, int(side)) or await kept.get(served, image_id, int(side))
-    headers = {"etag": found.etag, "cache-control": "private, max-age=300, stale-while-revalidate=86400"}
-    if found.etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    return Response(found.data, media_type="image/jpeg", headers=headers)
+    return answer(found, request.headers.get("if-none-match", ""))
 
 
 _TYPES = {

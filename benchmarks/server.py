@@ -1,0 +1,193 @@
+"""The server under load: time to the first hits, thumbnails a second, many searchers at once, and the page's weight.
+
+    python benchmarks/server.py [--images 100000]
+
+The collection holds made-up embeddings of the usual size (512 numbers an image) and one small thumbnail for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import multiprocessing
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+
+import wherein
+from wherein.embed import layers_of
+from wherein.encoders import load
+from wherein.records import FileRecord, ImageRecord
+from wherein.store import THUMBS, Layer, Piece, Store
+
+HERE = "/api/v1/collections/images"
+
+
+def make(folder: Path, images: int, encoder: str) -> None:
+    """A collection of random unit vectors; every image has a thumbnail."""
+    model = load(encoder)
+    (layer,) = layers_of(model, ["global"])
+    store = Store.create(folder / ".wherein")
+    store.add_root(folder)
+    store.add_layers([layer, Layer(THUMBS, THUMBS)])
+    store.serve(model.spec)
+    rng = np.random.default_rng(0)
+    thumbs = [_jpeg(rng) for _ in range(64)]
+    with store.writing():
+        for start in range(0, images, 4096):
+            count = min(4096, images - start)
+            rows = rng.standard_normal((count, *layer.shape)).astype(np.float32)
+            rows /= np.linalg.norm(rows, axis=-1, keepdims=True)
+            store.commit([_piece(start + n, rows[n : n + 1], layer, thumbs[n % 64]) for n in range(count)])
+    store.close()
+
+
+def _piece(number: int, row: np.ndarray[Any, Any], layer: Layer, thumb: bytes) -> Piece:
+    path = f"{number // 1000:04}/{number:07}.jpg"
+    file = FileRecord("", path, 1, number, number.to_bytes(16, "big"))
+    return Piece(
+        file, ImageRecord(path, (640, 480), 1.7e9 + number), (None,), {layer.name: row.astype(layer.dtype)}, thumb
+    )
+
+
+def _jpeg(rng: np.random.Generator) -> bytes:
+    buffer = io.BytesIO()
+    small = PIL.Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)).resize((256, 192))
+    small.save(buffer, "JPEG", quality=80)
+    return buffer.getvalue()
+
+
+def ask(port: int, method: str, path: str, body: Any = None) -> bytes:
+    """One request on a connection of its own."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=120)
+    connection.request(method, path, None if body is None else json.dumps(body), {"content-type": "application/json"})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    if answer.status != 200:
+        raise RuntimeError(f"{path}: {answer.status} {content[:200]!r}")
+    return content
+
+
+def first_hits(port: int, rounds: int = 20) -> tuple[float, float]:
+    """Median milliseconds: from the engine's answer to the first hit on the wire, and to the end of the page."""
+    first, last = [], []
+    for number in range(rounds):
+        body = {"parts": [{"words": f"a picture of thing {number}"}], "k": 60}
+        connection = HTTPConnection("127.0.0.1", port, timeout=120)
+        started = time.perf_counter()
+        connection.request("POST", f"{HERE}/search/stream", json.dumps(body), {"content-type": "application/json"})
+        answer = connection.getresponse()
+        engine = json.loads(answer.readline())["seconds"]
+        answer.readline()
+        first.append(time.perf_counter() - started - engine)
+        answer.read()
+        last.append(time.perf_counter() - started - engine)
+        connection.close()
+    return 1000 * statistics.median(first), 1000 * statistics.median(last)
+
+
+def _thumbs(port: int, ids: list[str], seconds: float, results: multiprocessing.Queue[int]) -> None:
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    end, count = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end:
+        connection.request("GET", f"{HERE}/thumb?image_id={ids[count % len(ids)]}")
+        answer = connection.getresponse()
+        answer.read()
+        count += answer.status == 200
+    results.put(count)
+
+
+def thumbs_a_second(port: int, ids: list[str], *, seconds: float = 4.0, clients: int = 4) -> float:
+    """From memory, over kept connections, as a browser does it."""
+    for image_id in ids:
+        ask(port, "GET", f"{HERE}/thumb?image_id={image_id}")
+    results: multiprocessing.Queue[int] = multiprocessing.Queue()
+    crowd = [multiprocessing.Process(target=_thumbs, args=(port, ids, seconds, results)) for _ in range(clients)]
+    for one in crowd:
+        one.start()
+    total = sum(results.get() for _ in crowd)
+    for one in crowd:
+        one.join()
+    return total / seconds
+
+
+def searchers(port: int, *, people: int = 50, each: int = 4) -> tuple[int, float, float]:
+    """Errors, median and slowest seconds when that many people search at once."""
+    errors, times = list[str](), list[float]()
+
+    def person(number: int) -> None:
+        for turn in range(each):
+            started = time.perf_counter()
+            try:
+                ask(port, "POST", f"{HERE}/search", {"parts": [{"words": f"thing {number} {turn}"}], "k": 20})
+            except Exception as error:
+                errors.append(str(error))
+            times.append(time.perf_counter() - started)
+
+    crowd = [threading.Thread(target=person, args=(number,)) for number in range(people)]
+    for one in crowd:
+        one.start()
+    for one in crowd:
+        one.join()
+    return len(errors), statistics.median(times), max(times)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--images", type=int, default=100_000)
+    parser.add_argument("--encoder", default="mini")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home) / "images"
+        folder.mkdir()
+        timed(f"making {options.images:,} images", lambda: make(folder, options.images, options.encoder))
+        words = [sys.executable, "-m", "wherein", "serve", "-c", str(folder), "--port", "0"]
+        server = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        try:
+            line = server.stderr.readline() if server.stderr else ""
+            port = int(re.findall(r":(\d+)/", line)[0])
+            timed(
+                "first search, which loads all",
+                lambda: ask(port, "POST", f"{HERE}/search", {"parts": [{"words": "x"}]}),
+            )
+            first, last = first_hits(port)
+            print(f"first hit after the engine's answer   {first:8.1f} ms   (≤ 150)")
+            print(f"all 60 hits after the engine's answer {last:8.1f} ms")
+            ids = [f"{n // 1000:04}/{n:07}.jpg" for n in range(0, options.images, max(1, options.images // 500))][:500]
+            print(f"thumbnails from memory                {thumbs_a_second(port, ids):8.0f} /s   (≥ 500)")
+            errors, median, most = searchers(port)
+            print(
+                f"50 searchers at once                  {errors:8d} errors, median {median:.2f} s, slowest {most:.2f} s"
+            )
+        finally:
+            server.terminate()
+            server.wait()
+    page = Path(wherein.__file__ or "").parent / "web"
+    print(
+        f"page                                  {sum(p.stat().st_size for p in page.iterdir()) / 1000:8.1f} kB  (≤ 200)"
+    )
+
+
+def timed(what: str, act: Callable[[], object]) -> None:
+    """Run and say how long it took."""
+    started = time.perf_counter()
+    act()
+    print(f"{what:<38}{time.perf_counter() - started:8.1f} s")
+
+
+if __name__ == "__main__":
+    main()

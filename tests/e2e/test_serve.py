@@ -1,0 +1,60 @@
+"""`wherein serve` as a user starts it."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+import wherein
+
+
+@contextmanager
+def serving(*words: str) -> Iterator[str]:
+    """The line it prints when it is ready; stopped in the end, as Ctrl-C does."""
+    command = [sys.executable, "-m", "wherein", "serve", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        yield process.stderr.readline()
+    finally:
+        process.send_signal(2)
+        assert process.wait(timeout=20) in (0, 130)
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def get(url: str, **options: dict[str, str]) -> httpx.Response:
+    return httpx.get(url, trust_env=False, verify=False, timeout=20, **options)  # type: ignore[arg-type]
+
+
+def test_on_this_machine_no_token_is_needed(collection: wherein.Collection, folder: Path) -> None:
+    collection.add(folder)
+    with serving("-c", str(folder), "--port", "0") as line:
+        (address,) = re.findall(r"http://127\.0\.0\.1:\d+/", line)
+        assert "token" not in line
+        assert get(f"{address}api/v1/collections").json()[0]["images"] == 4
+        assert "<title>wherein</title>" in get(address).text
+
+
+def test_reachable_from_elsewhere_it_makes_up_a_token(collection: wherein.Collection, folder: Path) -> None:
+    collection.add(folder)
+    with serving("-c", str(folder), "--host", "0.0.0.0", "--port", "0") as line:
+        ((address, token),) = re.findall(r"(http://127\.0\.0\.1:\d+/)\?token=(\S{20,})", line)
+        assert get(f"{address}api/v1/collections").status_code == 401
+        headers = {"authorization": f"Bearer {token}"}
+        assert get(f"{address}api/v1/collections", headers=headers).status_code == 200
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(collection: wherein.Collection, folder: Path) -> None:
+    collection.add(folder)
+    with serving("-c", str(folder), "--port", "0") as line:
+        port = re.findall(r":(\d+)/", line)[0]
+        command = [sys.executable, "-m", "wherein", "serve", "-c", str(folder), "--port", port]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert run.returncode == 2
+        assert run.stderr.startswith(f"wherein: 127.0.0.1:{port}: cannot listen there")
+        assert len(run.stderr.splitlines()) == 1
