@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from wherein.encoders import Encoded, Encoder, check_encoder
     from wherein.errors import CollectionError, ImageError, InputError, WhereinError
     from wherein.image import Image, decode
+    from wherein.localizers import Heatmap, Localizer, Located, check_localizer
+    from wherein.locating import locate
     from wherein.query import Method, Part, Query
     from wherein.region import Box, Grid
     from wherein.search import Hit, Ranking
@@ -32,10 +34,13 @@ __all__ = [
     "Encoded",
     "Encoder",
     "Grid",
+    "Heatmap",
     "Hit",
     "Image",
     "ImageError",
     "InputError",
+    "Localizer",
+    "Located",
     "Method",
     "Part",
     "Query",
@@ -44,8 +49,10 @@ __all__ = [
     "WhereinError",
     "__version__",
     "check_encoder",
+    "check_localizer",
     "connect",
     "decode",
+    "locate",
     "open",
 ]
 
@@ -63,6 +70,11 @@ _HOMES = {
     "WhereinError": "errors",
     "Image": "image",
     "decode": "image",
+    "Heatmap": "localizers",
+    "Localizer": "localizers",
+    "Located": "localizers",
+    "check_localizer": "localizers",
+    "locate": "locating",
     "Method": "query",
     "Part": "query",
     "Query": "query",

@@ -198,8 +198,11 @@ class Collection:
         tags: Sequence[str] = (),
         min_side: int = 0,
         among: Sequence[str] | None = None,
+        locate: bool = False,
     ) -> Ranking:
         """The k images that answer best. A str is a text; a Path, bytes, array or PIL image is an example.
+
+        With `locate` every hit gets the mask and the box of what matched, as the step `locate` of a method does.
 
         Filters (`folder` glob; dates, as such or as 2024-05-01; `tags`; pixels of the longer side; ids it is to be
         `among`) apply before ranking: where enough images pass, k come back.
@@ -208,6 +211,7 @@ class Collection:
             raise InputError(f"k = {k}: ask for at least one hit.")
         asked = Query.of(query)
         how = (method if isinstance(method, Method) else Method.parse(method)).for_query(asked)
+        how = how.with_step("locate") if locate else how
         self._store.refresh()
         encoder = self._encoder(how.encoder or self.encoder)
         view = self._views.of(encoder, how)

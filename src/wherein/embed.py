@@ -23,6 +23,7 @@ from wherein.encoders import Encoder, Floats
 from wherein.errors import ImageError, UnreadableImage
 from wherein.features import FeatureFamily, load_features, pack
 from wherein.image import MAX_PIXELS, Detail, Image, ImageLike, Pixels, decode, read_bytes
+from wherein.proposals import LEAST, proposed_boxes
 from wherein.records import FileRecord, ImageRecord
 from wherein.region import Box, Grid, tiles
 from wherein.shards import Array
@@ -33,7 +34,8 @@ BATCH: Final = 16
 THUMB_SIDE: Final = 256
 THUMB_QUALITY: Final = 80
 LOCAL: Final = "local"
-LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS, LOCAL)
+PROPOSALS: Final = "proposals"
+LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS, LOCAL, PROPOSALS)
 """Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops, and `local:SPEC` of other features."""
 DEFAULT_FEATURES: Final = "rootsift"
 DEFAULT_KINDS: Final = ("global", "patches", THUMBS)
@@ -84,7 +86,7 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
         shapes["patches"] = (*encoder.grid_hw, width)
     if encoder.dense_shape is not None:
         shapes["dense"] = encoder.dense_shape
-    shapes |= {kind: (encoder.dim,) for kind in kinds if is_grid(kind)}
+    shapes |= {kind: (encoder.dim,) for kind in kinds if is_grid(kind) or kind == PROPOSALS}
     return tuple(
         Layer(
             name=f"{kind}.{family}.{encoder.digest[:8]}",
@@ -151,9 +153,11 @@ class Embedder:
         self._layers = layers_of(encoder, kinds)
         self._thumbs = THUMBS in kinds
         self._grids = {layer.name: Grid.parse(layer.kind) for layer in self._layers if is_grid(layer.kind)}
+        self._proposals = next((layer.name for layer in self._layers if layer.kind == PROPOSALS), None)
         families = features_of(kinds)
         self._features = {local_layer(kind, family).name: family for kind, family in families.items()}
         finest = max((family.side for family in families.values()), default=0)
+        finest = max(finest, math.ceil(max(encoder.input_hw) / LEAST)) if self._proposals is not None else finest
         self._detail = detail(encoder, list(self._grids.values()), least=finest)
         self._known = known
         self._max_pixels = max_pixels
@@ -297,6 +301,8 @@ class Embedder:
     ) -> _Prepared:
         boxes: tuple[Box | None, ...] = (None, *tiles(image.full_wh, input_side=min(self._encoder.input_hw)))
         cells = {name: grid.boxes() for name, grid in self._grids.items()}
+        if self._proposals is not None:
+            cells[self._proposals] = (Box(0.0, 0.0, 1.0, 1.0), *proposed_boxes(image))
         rows = (*boxes, *(cell for own in cells.values() for cell in own))
         inputs = [self._encoder.prepare(image if box is None else image.crop(box)) for box in rows]
         taken = image.taken.timestamp() if image.taken is not None else file.mtime_ns / 1e9
@@ -315,7 +321,7 @@ class Embedder:
         for item in batch:
             own, end = dict[str, Array](), start + len(item.piece.boxes)
             for name, rows in arrays.items():
-                if name not in self._grids:
+                if name not in item.piece.cells:
                     own[name] = rows[start:end]
             for name, cells in item.piece.cells.items():
                 own[name] = arrays[name][end : end + len(cells)]

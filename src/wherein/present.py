@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wherein.masks import Mask, to_polygons, to_rle
 from wherein.shards import write_durably
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from wherein.search import Hit, Ranking
 
 ThumbOf = Callable[[str], bytes | None]
+
+_SMOOTH: Final = 0.8
+"""Pixels of a mask by which its drawn outline may leave it."""
 
 
 def document(ranking: Ranking) -> dict[str, Any]:
@@ -79,17 +83,35 @@ def write_page(ranking: Ranking, path: Path, *, thumb_of: ThumbOf) -> None:
     write_durably(path, page.encode("utf-8", "replace"))
 
 
+def outline(mask: Mask) -> list[list[list[float]]]:
+    """A mask's polygons for drawing, smoothed, in [0, 1]; fill them by the even-odd rule."""
+    height, width = mask.shape
+    loops = to_polygons(mask, tolerance=_SMOOTH)
+    return [[[round(x / width, 4), round(y / height, 4)] for x, y in loop] for loop in loops]
+
+
 def _entry(hit: Hit) -> dict[str, Any]:
     return {
         "image_id": hit.image_id,
         "score": hit.score,
         "confidence": hit.confidence,
         "box": None if hit.box is None else list(hit.box.xyxy),
+        "mask": None if hit.mask is None else to_rle(hit.mask, compressed=False),
+        "polygons": None if hit.mask is None else outline(hit.mask),
         "path": None if hit.path is None else str(hit.path),
         "size_wh": list(hit.size_wh),
         "seconds": hit.seconds,
         "inliers": hit.inliers,
     }
+
+
+def _svg(mask: Mask) -> str:
+    """The outline over the picture, and the rest dimmed: one path inside, the same cut out of a rectangle outside."""
+    path = "".join("M" + "L".join(f"{x:g},{y:g}" for x, y in loop) + "Z" for loop in outline(mask))
+    return (
+        '<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">'
+        f'<path class="rest" d="M0,0L1,0L1,1L0,1Z{path}"/><path class="edge" d="{path}"/></svg>'
+    )
 
 
 def _figure(number: int, hit: Hit, thumb: bytes | None) -> str:
@@ -99,7 +121,9 @@ def _figure(number: int, hit: Hit, thumb: bytes | None) -> str:
     if thumb is not None:
         data = base64.b64encode(thumb).decode()
         picture = f'<img alt="{name}" width="{width}" height="{height}" src="data:image/jpeg;base64,{data}">'
-    if hit.box is not None:
+    if hit.mask is not None and hit.mask.any():
+        picture += _svg(hit.mask)
+    elif hit.box is not None:
         x1, y1, x2, y2 = (100 * value for value in hit.box.xyxy)
         picture += f'<span class="box" style="left:{x1:g}%;top:{y1:g}%;width:{x2 - x1:g}%;height:{y2 - y1:g}%"></span>'
     if hit.path is not None:
@@ -130,6 +154,9 @@ figure {{ margin: 0; flex: calc(var(--ratio) * 100) 1 calc(var(--ratio) * 11rem)
 img {{ display: block; width: 100%; height: auto; aspect-ratio: var(--ratio); object-fit: cover; }}
 .missing {{ aspect-ratio: var(--ratio); display: grid; place-items: center; color: var(--quiet);
   border: 1px dashed currentColor; border-radius: 6px; }}
+svg {{ position: absolute; inset: 0; width: 100%; height: 100%; }}
+.rest {{ fill: #0009; fill-rule: evenodd; }}
+.edge {{ fill: none; stroke: var(--mark); stroke-width: 2px; vector-effect: non-scaling-stroke; }}
 .box {{ position: absolute; border: 2px solid var(--mark); border-radius: 2px; box-shadow: 0 0 0 1px #0006; }}
 figcaption {{ margin-top: .35rem; font-size: .8rem; color: var(--quiet); overflow-wrap: anywhere; }}
 figcaption b {{ color: var(--ink); }}

@@ -25,7 +25,7 @@ from wherein.kernels import KERNELS
 from wherein.masks import Mask, MaskLike, mask_box, read_mask
 from wherein.region import Box, Grid, place, split_place
 
-SEARCHES: Final = ("whole", "append-short", "append-long", "patches", "theoretical")
+SEARCHES: Final = ("whole", "append-short", "append-long", "patches", "proposals", "theoretical")
 GRIDS: Final = "static-5, static-9, static-9@OVERLAP"
 OPTIONS: Final = {
     "cells": ("any", "best", "soft"),
@@ -138,10 +138,16 @@ def parse_text(text: str) -> Part:
 
 
 def parse_image(text: str) -> Part:
-    """`photo.jpg#x1,y1,x2,y2^0.5` → an image part."""
+    """`photo.jpg#x1,y1,x2,y2^0.5` or `photo.jpg#mask=dog.png` → an image part."""
     # os.path, not Path.exists: a text longer than any file's name is no file rather than an error.
     name, weight = (text, 1.0) if os.path.exists(text) else _weighted(text)  # noqa: PTH110
-    found = None if os.path.exists(name) else _BOX.match(name)  # noqa: PTH110
+    known = os.path.exists(name)  # noqa: PTH110
+    masked = None if known else _MASK.match(name)
+    if masked is not None:
+        mask = Path(masked["mask"]).expanduser()
+        read_mask(mask)  # what cannot be read is told before anything is searched
+        return Part(image=Path(masked["file"]).expanduser(), mask=mask, weight=weight)
+    found = None if known else _BOX.match(name)
     if found is None:
         return Part(image=Path(name).expanduser(), weight=weight)
     return Part(image=Path(found["file"]).expanduser(), box=Box.parse(found["box"]), weight=weight)
@@ -281,7 +287,7 @@ class Method:
             return "global"
         if grid is not None:
             return str(grid) if self.fill == "crop" else "patches"
-        return "patches" if self.search == "patches" else "global"
+        return self.search if self.search in ("patches", "proposals") else "global"
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -304,7 +310,9 @@ class Method:
 
     def with_step(self, word: str) -> Self:
         """With one more step, done last; unchanged where it is done already."""
-        return self if word in self.steps else replace(self, steps=(*self.steps, word))
+        if word in self.steps:
+            return self
+        return replace(self, steps=(*self.steps, word), written=f"{self}+{word}")
 
     @classmethod
     def parse(cls, spec: str) -> Self:

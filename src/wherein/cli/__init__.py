@@ -11,7 +11,7 @@ import typer
 
 from wherein.errors import WhereinError
 
-_GROUPS: Final = ("index", "search", "manage", "demo", "evaluate", "searchad", "bench", "serve")
+_GROUPS: Final = ("index", "search", "locate", "manage", "demo", "evaluate", "searchad", "bench", "serve")
 
 app = typer.Typer(
     name="wherein",

@@ -25,7 +25,9 @@ def search(
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT…", help="What to look for; `TEXT^2` weighs.")
     ] = None,
-    images: Annotated[list[str] | None, typer.Option("--image", help="An example: FILE or FILE#x1,y1,x2,y2.")] = None,
+    images: Annotated[
+        list[str] | None, typer.Option("--image", help="An example: FILE, FILE#x1,y1,x2,y2 or FILE#mask=PNG.")
+    ] = None,
     not_: Annotated[list[str] | None, typer.Option("--not", help="A text or a file to avoid.")] = None,
     where: Annotated[
         str | None, typer.Option(help="Where it should be: x1,y1,x2,y2 in [0,1], or top-left, centre, …")
@@ -41,16 +43,40 @@ def search(
     json_: JsonOption = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print file paths only, one a line, for pipes.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write a page with thumbnails.")] = None,
+    locate: Annotated[
+        bool | None,
+        typer.Option("--locate/--no-locate", help="Outline what matched in each hit; done for pages and exports."),
+    ] = None,
+    export: Annotated[
+        str | None, typer.Option(metavar="KIND:PATH", help="coco:FILE, fiftyone:FOLDER or overlays:FOLDER.")
+    ] = None,
 ) -> None:
     """Search by text, by example images and regions, by any sum of those. Exits 1 when nothing is found."""
     asked = _query(texts or [], images or [], not_ or [], query, where)
     with open_collection(collection) as opened:
         ranking = opened.search(
-            asked, k=k, method=method, folder=folder, after=after, before=before, tags=tuple(tags or ())
+            asked,
+            k=k,
+            method=method,
+            folder=folder,
+            after=after,
+            before=before,
+            tags=tuple(tags or ()),
+            locate=(html or export) is not None and _has_patches(opened) if locate is None else locate,
         )
+        if export is not None:
+            from wherein.exports import export as write
+
+            typer.echo(f"wrote {write(ranking, export, thumb_of=opened.thumb)}", err=True)
         _show(ranking, opened, json_=json_, paths=paths, html=html)
     if not ranking:
         raise typer.Exit(1)
+
+
+def _has_patches(collection: Collection) -> bool:
+    """Whether hits can be located without being asked to: a collection may do without patches."""
+    layers = collection.info().layers
+    return any(layer.kind == "patches" and layer.encoder == collection.encoder for layer in layers)
 
 
 def _query(texts: list[str], images: list[str], avoided: list[str], file: Path | None, where: str | None) -> Query:
