@@ -1,0 +1,101 @@
+"""The embedded encoder: EfficientNet-Lite2 and MiniLM, trained together; `mini` needs nothing but this package.
+
+One forward pass over the squashed 256×256 image gives its embedding, 16×16 patch embeddings in the same space as
+texts, and a 32×32 mid-level map for instances and outlines. How it was trained: `training/README.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wherein.encoders import Encoded, Floats
+from wherein.encoders.onnx import session
+from wherein.errors import SpecError
+from wherein.image import Image, Pixels
+
+WEIGHTS: Final = Path(__file__).parent / "weights" / "mini"
+FILES: Final = ("image.onnx", "text.onnx", "patch_basis.npy", "tokenizer.json")
+VARIANTS: Final = ("", "dense")
+MAX_TOKENS: Final = 64
+
+
+class MiniEncoder:
+    """Images and texts in one 512-dimensional space; `mini:dense` names the same weights."""
+
+    dim: int = 512
+    input_hw: tuple[int, int] = (256, 256)
+    grid_hw: tuple[int, int] | None = (16, 16)
+    dense_shape: tuple[int, int, int] | None = (32, 32, 64)
+    embeds_text: bool = True
+
+    def __init__(self, variant: str = "", *, threads: int = 1) -> None:
+        if variant not in VARIANTS:
+            raise SpecError(f"mini has no variant {variant!r}; known: mini, mini:dense.")
+        missing = [name for name in FILES if not (WEIGHTS / name).is_file()]
+        if missing:
+            raise SpecError(f"mini's weights are incomplete ({', '.join(missing)} not installed). Reinstall wherein.")
+        self.spec = f"mini:{variant}" if variant else "mini"
+        self._threads = threads
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the weight files."""
+        digest = hashlib.sha256()
+        for name in FILES:
+            digest.update(hashlib.sha256((WEIGHTS / name).read_bytes()).digest())
+        return digest.hexdigest()
+
+    @cached_property
+    def patch_basis(self) -> Floats | None:
+        """(512, 64) orthonormal columns: the directions in which patches differ most."""
+        return np.asarray(np.load(WEIGHTS / "patch_basis.npy", allow_pickle=False), np.float32)
+
+    def prepare(self, image: Image) -> Pixels:
+        """The image squashed to 256×256, as in training."""
+        height, width = self.input_hw
+        return image.resized((width, height))
+
+    def images(self, batch: Pixels) -> Encoded:
+        """Embed prepared images, uint8 (n, 256, 256, 3).
+
+        They run one at a time: the maps of one image fit the processor's cache, those of a batch do not.
+        """
+        if len(batch) == 0:
+            gh, gw = self.grid_hw or (0, 0)
+            empty = (np.zeros((0, *shape), np.float32) for shape in ((self.dim,), (gh, gw, self.dim), (32, 32, 64)))
+            return Encoded(*empty)
+        runs = [self._image.run(None, {"pixels": batch[i : i + 1]}) for i in range(len(batch))]
+        global_, patches, dense = (np.concatenate(parts) for parts in zip(*runs, strict=True))
+        return Encoded(global_, patches, dense)
+
+    def texts(self, texts: Sequence[str]) -> Floats:
+        """Embed texts, a bare noun or a sentence: (n, 512)."""
+        if not texts:
+            return np.zeros((0, self.dim), np.float32)
+        encodings = self._tokenizer.encode_batch(list(texts))
+        ids = np.array([row.ids for row in encodings], np.int64)
+        mask = np.array([row.attention_mask for row in encodings], np.int64)
+        return np.asarray(self._text.run(None, {"input_ids": ids, "attention_mask": mask})[0], np.float32)
+
+    @cached_property
+    def _image(self) -> Any:
+        return session(WEIGHTS / "image.onnx", threads=self._threads)
+
+    @cached_property
+    def _text(self) -> Any:
+        return session(WEIGHTS / "text.onnx", threads=self._threads)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+        tokenizer.enable_truncation(MAX_TOKENS)
+        tokenizer.enable_padding()
+        return tokenizer

@@ -1,0 +1,343 @@
+"""Trained towers → the ONNX files, bases and tokenizer that the package ships.
+
+Pixels go in as `uint8 (n, 256, 256, 3)`; scaling and unit norms are inside the graphs. Large weights are stored
+in half precision (image) or as 8-bit integers with a scale for each row (text); both are widened when a session
+starts, so only the files are small, not the arithmetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+import texts as wording
+from augment import scale
+from data import decode_all, read_rows
+from towers import CHANNELS_8, CHANNELS_16, CHANNELS_32, Backbone, ImageTower, Maps, TextTower
+
+SIDE, DENSE, BASIS = 256, 64, 64
+# How much each map counts in the dense one: fine detail and parts lead, meaning helps.
+DENSE_SHARES = (1.0, 1.0, 0.7)
+WHITENING = 0.25
+
+
+class Directions(NamedTuple):
+    """Two unit vectors `(d,)`: `silent` is orthogonal to every text, `common` is the mean of texts."""
+
+    silent: Tensor
+    common: Tensor
+
+
+def smoothing_matrix(side: int) -> Tensor:
+    """Binomial smoothing (1 4 6 4 1) of a row of `side` patches, borders repeated."""
+    once = torch.zeros(side, side)
+    for place in range(side):
+        for shift, weight in ((-1, 0.25), (0, 0.5), (1, 0.25)):
+            once[place, min(max(place + shift, 0), side - 1)] += weight
+    return once @ once
+
+
+class ImageGraph(nn.Module):
+    """What the image file computes: embedding, patches and, once its projections are known, the dense map."""
+
+    def __init__(
+        self, tower: ImageTower, directions: Directions, *, projections: list[NDArray[np.float32]] | None, share: float
+    ) -> None:
+        super().__init__()
+        self.tower, self.mean_share = tower, share
+        self.silent, self.common = (direction[None, :, None, None] for direction in directions)
+        self.smoothing = smoothing_matrix(SIDE // 16)
+        self.projections = nn.ModuleList()
+        for weight in projections or []:
+            conv = nn.Conv2d(weight.shape[1], DENSE, 1, bias=len(self.projections) == 0)
+            conv.weight.data = torch.from_numpy(weight)[:, :, None, None]
+            self.projections.append(conv)
+
+    def centre(self, bias: NDArray[np.float32]) -> None:
+        """Subtract the mean feature, through the bias of the first projection."""
+        first = self.projections[0]
+        assert isinstance(first, nn.Conv2d)
+        assert first.bias is not None
+        first.bias.data = torch.from_numpy(bias)
+
+    def dense(self, maps: Maps) -> Tensor:
+        """Project each map, enlarge, add: the same as projecting their concatenation."""
+        total = self.projections[0](maps.s8)
+        for factor, projection, single in zip((2, 4), self.projections[1:], maps[1:], strict=True):
+            total = total + F.interpolate(projection(single), scale_factor=factor, mode="bilinear", align_corners=False)
+        return total
+
+    def loudness(self, patches: Tensor, linear: Tensor) -> Tensor:
+        """Unit patches `(n, d, gh, gw)` whose products with texts keep the strength of what is seen there.
+
+        Normalising a patch by itself makes a bare wall as loud as a fish. So a patch is weighted by its own length
+        and the linear head's at its place, smoothed, freed of what all texts share, and divided by the longest of its
+        image; a direction that no text has fills it up to unit length.
+        """
+        linear = linear / linear.mean((2, 3), keepdim=True).norm(dim=1, keepdim=True)
+        large = F.interpolate(linear, scale_factor=2, mode="bilinear", align_corners=False)
+        strong = patches / patches.norm(dim=1, keepdim=True).mean((2, 3), keepdim=True)
+        strong = self.smoothing @ (strong * large.norm(dim=1, keepdim=True)) @ self.smoothing.T
+        strong = strong - (strong * self.common).sum(1, keepdim=True) * self.common
+        strong = strong / strong.norm(dim=1, keepdim=True).amax((2, 3), keepdim=True)
+        rest = (1 - strong.square().sum(1, keepdim=True)).clamp(min=0).sqrt()
+        return F.normalize(strong + rest * self.silent, dim=1)
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        """(global `(n, d)`, patches `(n, gh, gw, d)`, dense `(n, dh, dw, c)` or the three maps)."""
+        maps = self.tower.backbone(scale(pixels.permute(0, 3, 1, 2).float()))
+        head = self.tower.whole
+        linear = F.conv2d(maps.s32, head.weight[:, :, None, None], head.bias)
+        inner = F.relu(self.tower.whole_inner(maps.s32.mean((2, 3))))
+        # The mean of the linear head over places is the linear head of the mean: `tower.project`, computed once.
+        whole = F.normalize(linear.mean((2, 3)) + self.tower.whole_outer(inner), dim=1)
+        patches = self.tower.patches(maps)
+        mean = F.normalize(F.normalize(patches, dim=1).mean((2, 3)), dim=1)
+        whole = F.normalize(whole + self.mean_share * mean, dim=1)
+        grid = self.loudness(patches, linear).permute(0, 2, 3, 1)
+        if not self.projections:
+            return whole, grid, *maps
+        return whole, grid, F.normalize(self.dense(maps), dim=1).permute(0, 2, 3, 1)
+
+
+class TextGraph(nn.Module):
+    """What the text file computes."""
+
+    def __init__(self, tower: TextTower) -> None:
+        super().__init__()
+        self.tower = tower
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Unit embeddings `(n, d)`."""
+        return F.normalize(self.tower(input_ids, attention_mask), dim=1)
+
+
+def text_directions(text: TextTower, tokens: Tensor) -> Directions:
+    """The direction no text has (384 inputs and a bias cannot fill 512 dimensions) and the one that all share."""
+    spanned = torch.cat([text.head.weight, text.head.bias[:, None]], 1).double()
+    silent = torch.linalg.svd(spanned, full_matrices=True)[0][:, -1].float()
+    return Directions(silent, F.normalize(F.normalize(text(tokens, tokens != 0), dim=1).mean(0), dim=0))
+
+
+def load_towers(start: Path) -> tuple[ImageTower, TextTower]:
+    """Towers as `train.save` wrote them, ready to run."""
+    image, text = ImageTower(Backbone()), TextTower()
+    classifier = {f"backbone.fc.{key}": value for key, value in image.backbone.fc.state_dict().items()}
+    for tower, name, more in ((image, "image", classifier), (text, "text", {})):
+        state = load_file(f"{start}-{name}.safetensors")
+        widened = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
+        tower.load_state_dict(widened | more)
+        tower.eval()
+    return image, text
+
+
+def write_graph(
+    graph: nn.Module, inputs: tuple[Tensor, ...], path: Path, *, names: list[str], outputs: list[str]
+) -> None:
+    """Trace a module to ONNX with a free batch size (and free text length)."""
+    free = {name: {0: "n", 1: "t"} if inputs[0].ndim == 2 and name in names else {0: "n"} for name in names + outputs}
+    torch.onnx.export(
+        graph,
+        inputs,
+        str(path),
+        input_names=names,
+        output_names=outputs,
+        dynamic_axes=free,
+        opset_version=17,
+        dynamo=False,
+    )
+
+
+def run_graph(path: Path, pictures: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
+    """All outputs for all pictures, one picture at a time."""
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    results = [session.run(None, {"pixels": picture[None]}) for picture in pictures]
+    return [np.concatenate(parts) for parts in zip(*results, strict=True)]
+
+
+def principal(rows: NDArray[np.float32], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The `count` strongest directions `(d, count)` of rows, largest first, and their variances."""
+    values, vectors = np.linalg.eigh(rows.T.astype(np.float64) @ rows / len(rows))
+    return vectors[:, ::-1][:, :count], values[::-1][:count]
+
+
+def at_dense_grid(single: NDArray[np.float32], side: int) -> NDArray[np.float32]:
+    """A map `(n, c, h, w)` enlarged to `side`, as rows `(n * side * side, c)`."""
+    large = F.interpolate(torch.from_numpy(single), (side, side), mode="bilinear", align_corners=False)
+    return large.permute(0, 2, 3, 1).flatten(0, 2).numpy()
+
+
+def dense_projections(maps: list[NDArray[np.float32]]) -> tuple[list[NDArray[np.float32]], NDArray[np.float32]]:
+    """Partly whitened principal components of the three maps side by side, one matrix per map, and the bias."""
+    rng = np.random.default_rng(0)
+    rows = [at_dense_grid(single, maps[0].shape[-1]) for single in maps]
+    kept = rng.choice(len(rows[0]), min(len(rows[0]), 60_000), replace=False)
+    rows = [part[kept] for part in rows]
+    shares = [
+        share / np.sqrt((part - part.mean(0)).var(0).sum()) for share, part in zip(DENSE_SHARES, rows, strict=True)
+    ]
+    joined = np.concatenate([share * part for share, part in zip(shares, rows, strict=True)], 1)
+    mean = joined.mean(0)
+    vectors, values = principal(joined - mean, DENSE)
+    matrix = (vectors * values**-WHITENING).T
+    splits = np.split(matrix, np.cumsum([CHANNELS_8, CHANNELS_16]), axis=1)
+    projections = [(share * part).astype(np.float32) for share, part in zip(shares, splits, strict=True)]
+    assert projections[2].shape == (DENSE, CHANNELS_32)
+    return projections, (-matrix @ mean).astype(np.float32)
+
+
+def halve(path: Path) -> None:
+    """Store large weights in half precision, widened by a Cast that the runtime folds away at start."""
+    model = onnx.load(path)
+    casts = []
+    for initializer in model.graph.initializer:
+        values = numpy_helper.to_array(initializer)
+        if values.dtype != np.float32 or values.size < 256:
+            continue
+        name = initializer.name
+        initializer.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
+        casts.append(helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
+    prepend(model, casts)
+    onnx.save(model, path)
+
+
+def fold_pads(path: Path) -> None:
+    """Move lopsided padding into the strided convolutions, which ONNX can say and PyTorch cannot."""
+    model = onnx.load(path)
+    pads = {node.output[0]: node for node in model.graph.node if node.op_type == "Pad"}
+    for node in model.graph.node:
+        if node.op_type != "Conv" or node.input[0] not in pads:
+            continue
+        pad = pads[node.input[0]]
+        attributes = {attribute.name: attribute for attribute in node.attribute}
+        extra = attributes["kernel_shape"].ints[0] - attributes["strides"].ints[0]
+        before, after = extra // 2, extra - extra // 2
+        attributes["pads"].ints[:] = [before, before, after, after]
+        node.input[0] = pad.input[0]
+        model.graph.node.remove(pad)
+    onnx.save(drop_unused(model), path)
+
+
+def drop_unused(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Remove nodes whose outputs nothing reads."""
+    wanted = {output.name for output in model.graph.output}
+    for node in reversed(list(model.graph.node)):
+        if wanted.isdisjoint(node.output):
+            model.graph.node.remove(node)
+        else:
+            wanted.update(node.input)
+    return model
+
+
+def prepend(model: onnx.ModelProto, nodes: list[onnx.NodeProto]) -> None:
+    """Put nodes before all others, as the order of the graph must be one of execution."""
+    rest = list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes + rest)
+
+
+def quantise(path: Path) -> None:
+    """Store matrices as 8-bit integers: scales per output of a product, per row of an embedding."""
+    model = onnx.load(path)
+    uses = {name: node for node in model.graph.node for name in node.input}
+    before: list[onnx.NodeProto] = []
+    for initializer in list(model.graph.initializer):
+        values = numpy_helper.to_array(initializer)
+        if values.dtype != np.float32 or values.ndim != 2:
+            continue
+        node = uses[initializer.name]
+        axis = 0 if node.op_type == "MatMul" else 1
+        scales = (np.abs(values).max(axis, keepdims=True) / 127 + 1e-12).astype(np.float32)
+        small, name = np.round(values / scales).astype(np.int8), initializer.name
+        initializer.CopyFrom(numpy_helper.from_array(small, f"{name}.int8"))
+        model.graph.initializer.append(numpy_helper.from_array(scales, f"{name}.scale"))
+        if node.op_type == "Gather":
+            split_gather(model, node, name)
+        else:
+            before.append(helper.make_node("Cast", [f"{name}.int8"], [f"{name}.wide"], to=TensorProto.FLOAT))
+            before.append(helper.make_node("Mul", [f"{name}.wide", f"{name}.scale"], [name]))
+    prepend(model, before)
+    onnx.save(model, path)
+
+
+def split_gather(model: onnx.ModelProto, node: onnx.NodeProto, name: str) -> None:
+    """Look up rows of the small table and widen only those, so that the large one never exists."""
+    place = list(model.graph.node).index(node)
+    index, output = node.input[1], node.output[0]
+    parts = [
+        helper.make_node("Gather", [f"{name}.int8", index], [f"{name}.rows"]),
+        helper.make_node("Cast", [f"{name}.rows"], [f"{name}.wide"], to=TensorProto.FLOAT),
+        helper.make_node("Gather", [f"{name}.scale", index], [f"{name}.scales"]),
+        helper.make_node("Mul", [f"{name}.wide", f"{name}.scales"], [output]),
+    ]
+    model.graph.node.remove(node)
+    for offset, part in enumerate(parts):
+        model.graph.node.insert(place + offset, part)
+
+
+def export_image(
+    tower: ImageTower, pictures: NDArray[np.uint8], out: Path, *, directions: Directions, share: float
+) -> None:
+    """`image.onnx` and `patch_basis.npy`; the dense projection and the basis are fitted on training pictures."""
+    path, example = out / "image.onnx", torch.zeros(1, SIDE, SIDE, 3, dtype=torch.uint8)
+    plain = ImageGraph(tower, directions, projections=None, share=share)
+    write_graph(plain, (example,), path, names=["pixels"],
+                outputs=["global", "patches", "s8", "s16", "s32"])  # fmt: skip
+    _, patches, *maps = run_graph(path, pictures)
+    projections, bias = dense_projections(maps)
+    graph = ImageGraph(tower, directions, projections=projections, share=share)
+    graph.centre(bias)
+    write_graph(graph, (example,), path, names=["pixels"], outputs=["global", "patches", "dense"])
+    fold_pads(path)
+    halve(path)
+    basis, _ = principal(patches.reshape(-1, patches.shape[-1]), BASIS)
+    np.save(out / "patch_basis.npy", basis.astype(np.float32))
+
+
+def export_text(tower: TextTower, out: Path) -> None:
+    """`text.onnx`."""
+    example = torch.ones(2, 6, dtype=torch.int64)
+    path = out / "text.onnx"
+    write_graph(TextGraph(tower), (example, example), path, names=["input_ids", "attention_mask"], outputs=["global"])
+    quantise(path)
+
+
+def main() -> None:
+    """Export towers into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--towers", type=Path, required=True, help="path of the saved towers, without -image.safetensors"
+    )
+    parser.add_argument("--data", type=Path, required=True, help="training archives, for the two bases")
+    parser.add_argument("--tokenizer", type=Path, required=True)
+    parser.add_argument("--mean-share", type=float, default=0.5, help="weight of the mean patch in the embedding")
+    parser.add_argument("--pictures", type=int, default=400)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    image, text = load_towers(args.towers)
+    rows = [row for row in read_rows(args.data) if row["shard"] == "images-00.zip"]
+    chosen = sorted(rows, key=lambda row: str(row["file"]))[:: max(1, len(rows) // args.pictures)][: args.pictures]
+    export_text(text, args.out)
+    with torch.no_grad():
+        pictures = decode_all(args.data, chosen, workers=1)
+        said = wording.encode([row["texts"][0] for row in chosen], wording.load_tokenizer(args.tokenizer, length=32))
+        directions = text_directions(text, torch.from_numpy(said).long())
+        export_image(image, pictures, args.out, directions=directions, share=args.mean_share)
+    shutil.copy(args.tokenizer, args.out / "tokenizer.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""The two towers: EfficientNet-Lite2 with three heads for images, MiniLM-L6 with one for texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+DIM = 512
+# EfficientNet-Lite2: (expansion, kernel, stride, channels, repeats) of each stage.
+STAGES = (
+    (1, 3, 1, 16, 1),
+    (6, 3, 2, 24, 3),
+    (6, 5, 2, 48, 3),
+    (6, 3, 2, 88, 4),
+    (6, 5, 1, 120, 4),
+    (6, 5, 2, 208, 5),
+    (6, 3, 1, 352, 1),
+)
+STRIDE_8_BLOCK, STRIDE_16_BLOCK = 6, 14
+CHANNELS_8, CHANNELS_16, CHANNELS_32 = 48, 120, 1280
+
+
+class SameConv(nn.Conv2d):
+    """A convolution padded as TensorFlow does at even input sizes: the odd pixel goes right and below."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1) -> None:
+        super().__init__(inputs, outputs, kernel, stride=stride, groups=groups, bias=False)
+        total = kernel - stride
+        self.pads = (total // 2, total - total // 2) * 2
+        if stride == 1:
+            self.padding = (total // 2, total // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve, padding first when the padding is lopsided."""
+        if self.stride != (1, 1):
+            x = F.pad(x, self.pads)
+        return super().forward(x)
+
+
+def norm(channels: int) -> nn.BatchNorm2d:
+    """Batch norm with the epsilon the weights were trained with."""
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+
+
+class Block(nn.Module):
+    """An inverted bottleneck without squeeze-and-excitation; names follow the published weights."""
+
+    def __init__(self, inputs: int, outputs: int, *, expansion: int, kernel: int, stride: int) -> None:
+        super().__init__()
+        inner = inputs * expansion
+        self.expand_conv = SameConv(inputs, inner, 1) if expansion > 1 else None
+        self.bn0 = norm(inner) if expansion > 1 else None
+        self.depthwise_conv = SameConv(inner, inner, kernel, stride=stride, groups=inner)
+        self.bn1 = norm(inner)
+        self.project_conv = SameConv(inner, outputs, 1)
+        self.bn2 = norm(outputs)
+        self.skips = stride == 1 and inputs == outputs
+        self.drop = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Expand, filter, project; add the input back, or with probability `drop` return it alone."""
+        y = x
+        if self.expand_conv is not None and self.bn0 is not None:
+            y = F.relu6(self.bn0(self.expand_conv(y)))
+        y = F.relu6(self.bn1(self.depthwise_conv(y)))
+        y = self.bn2(self.project_conv(y))
+        if not self.skips:
+            return y
+        if self.training and self.drop > 0:
+            keep = torch.rand(len(y), 1, 1, 1, device=y.device) >= self.drop
+            y = y * keep.to(y.dtype) / (1 - self.drop)
+        return x + y
+
+
+class Maps(NamedTuple):
+    """Feature maps of one forward pass, `(n, c, h, w)` at strides 8, 16 and 32."""
+
+    s8: Tensor
+    s16: Tensor
+    s32: Tensor
+
+
+class Backbone(nn.Module):
+    """EfficientNet-Lite2 up to its last 1280-channel map, and its ImageNet classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv_stem = SameConv(3, 32, 3, stride=2)
+        self.bn0 = norm(32)
+        blocks, inputs = [], 32
+        for expansion, kernel, stride, outputs, repeats in STAGES:
+            for repeat in range(repeats):
+                step = stride if repeat == 0 else 1
+                blocks.append(Block(inputs, outputs, expansion=expansion, kernel=kernel, stride=step))
+                inputs = outputs
+        self.blocks = nn.ModuleList(blocks)
+        self.conv_head = SameConv(inputs, CHANNELS_32, 1)
+        self.bn1 = norm(CHANNELS_32)
+        self.fc = nn.Linear(CHANNELS_32, 1000)
+
+    def forward(self, x: Tensor) -> Maps:
+        """Maps of a batch scaled to about [-1, 1], `(n, 3, h, w)`."""
+        x = F.relu6(self.bn0(self.conv_stem(x)))
+        kept = {}
+        for number, block in enumerate(self.blocks):
+            x = block(x)
+            if number in (STRIDE_8_BLOCK, STRIDE_16_BLOCK):
+                kept[number] = x
+        return Maps(kept[STRIDE_8_BLOCK], kept[STRIDE_16_BLOCK], F.relu6(self.bn1(self.conv_head(x))))
+
+    def set_drop(self, rate: float) -> None:
+        """Stochastic depth, rising linearly to `rate` at the last block."""
+        for number, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            block.drop = rate * number / len(self.blocks)
+
+
+def load_backbone(path: Path) -> Backbone:
+    """The published ImageNet weights, every tensor accounted for."""
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    backbone = Backbone()
+    backbone.load_state_dict({name.replace("._", ".").removeprefix("_"): value for name, value in state.items()})
+    return backbone
+
+
+class ImageTower(nn.Module):
+    """Backbone plus heads: a whole-image embedding and patch embeddings on the stride-16 grid."""
+
+    def __init__(self, backbone: Backbone, *, hidden: int = 512) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.whole = nn.Linear(CHANNELS_32, DIM)
+        self.whole_inner = nn.Linear(CHANNELS_32, hidden)
+        self.whole_outer = nn.Linear(hidden, DIM)
+        nn.init.zeros_(self.whole_outer.weight)
+        self.patch_32 = nn.Conv2d(CHANNELS_32, 256, 1)
+        self.patch_16 = nn.Conv2d(CHANNELS_16, 256, 1)
+        self.patch_mix = nn.Conv2d(256, 256, 3, padding=1, groups=256)
+        self.patch_out = nn.Conv2d(256, DIM, 1)
+
+    def project(self, pooled: Tensor) -> Tensor:
+        """Pooled features `(n, 1280)` to the shared space, not yet normalised."""
+        inner = F.dropout(F.relu(self.whole_inner(pooled)), 0.1, self.training)
+        return self.whole(pooled) + self.whole_outer(inner)
+
+    def patches(self, maps: Maps) -> Tensor:
+        """Patch embeddings `(n, 512, h/16, w/16)`, not yet normalised."""
+        coarse = F.interpolate(self.patch_32(maps.s32), scale_factor=2, mode="bilinear", align_corners=False)
+        mixed = F.relu(coarse + self.patch_16(maps.s16))
+        return self.patch_out(F.relu(mixed + self.patch_mix(mixed)))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(embedding `(n, 512)`, patches `(n, 512, gh, gw)`, pooled features `(n, 1280)`), none normalised."""
+        maps = self.backbone(x)
+        pooled = maps.s32.mean((2, 3))
+        return self.project(pooled), self.patches(maps), pooled
+
+
+class Layer(nn.Module):
+    """One post-norm BERT layer of MiniLM."""
+
+    def __init__(self, width: int = 384, heads: int = 12) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.norm_attention = nn.LayerNorm(width, eps=1e-12)
+        self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm_output = nn.LayerNorm(width, eps=1e-12)
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        """Attend and feed forward; `bias (n, 1, 1, t)` is 0 on tokens and very low on padding."""
+        n, t, width = x.shape
+        q, k, v = (
+            part(x).view(n, t, self.heads, width // self.heads).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
+        )
+        scores = (q @ k.transpose(-1, -2)) * (width // self.heads) ** -0.5 + bias
+        mixed = (scores.float().softmax(-1).to(v.dtype) @ v).transpose(1, 2).reshape(n, t, width)
+        x = self.norm_attention(x + F.dropout(self.out(mixed), 0.1, self.training))
+        fed = self.outer(F.gelu(self.inner(x)))
+        return self.norm_output(x + F.dropout(fed, 0.1, self.training))
+
+
+class TextTower(nn.Module):
+    """all-MiniLM-L6-v2 with mean pooling and a linear head that starts as an isometry."""
+
+    def __init__(self, *, words: int = 30522, width: int = 384, positions: int = 512, layers: int = 6) -> None:
+        super().__init__()
+        self.words = nn.Embedding(words, width)
+        self.positions = nn.Embedding(positions, width)
+        self.norm = nn.LayerNorm(width, eps=1e-12)
+        self.layers = nn.ModuleList(Layer(width) for _ in range(layers))
+        self.head = nn.Linear(width, DIM)
+        nn.init.orthogonal_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def pooled(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """The sentence embedding of MiniLM itself, `(n, 384)`, not normalised."""
+        x = self.norm(self.words(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device)))
+        weight = mask.to(x.dtype)[:, :, None]
+        bias = ((1 - weight) * -1e4).transpose(1, 2)[:, None]
+        for layer in self.layers:
+            x = layer(x, bias)
+        return (x * weight).sum(1) / weight.sum(1)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Embeddings in the shared space `(n, 512)`, not normalised."""
+        return self.head(self.pooled(tokens, mask))
+
+
+RENAMES = (
+    ("embeddings.word_embeddings", "words"),
+    ("embeddings.position_embeddings", "positions"),
+    ("embeddings.LayerNorm", "norm"),
+    ("encoder.layer", "layers"),
+    ("attention.self.", ""),
+    ("attention.output.dense", "out"),
+    ("attention.output.LayerNorm", "norm_attention"),
+    ("intermediate.dense", "inner"),
+    ("output.dense", "outer"),
+    ("output.LayerNorm", "norm_output"),
+)
+
+
+def load_text_tower(path: Path) -> TextTower:
+    """MiniLM's published weights under this module's names; its token types are folded into the positions."""
+    from safetensors.torch import load_file
+
+    state = {name: value.float() for name, value in load_file(path).items()}
+    types = state.pop("embeddings.token_type_embeddings.weight")
+    renamed = {}
+    for name, value in state.items():
+        if name.startswith("pooler") or name.endswith("position_ids"):
+            continue
+        for old, new in RENAMES:
+            name = name.replace(old, new)
+        renamed[name] = value
+    renamed["positions.weight"] = renamed["positions.weight"] + types[0]
+    tower = TextTower()
+    head = {f"head.{name}": value for name, value in tower.head.state_dict().items()}
+    tower.load_state_dict(renamed | head)
+    return tower

@@ -1,0 +1,527 @@
+"""Train both towers on image–text pairs, class names and WordNet, and keep a running average of the weights."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import math
+import random
+import time
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import augment
+import losses
+import probe
+import texts as wording
+import vocabulary as words
+from data import Pairs, Split, read_pairs, split
+from towers import ImageTower, TextTower, load_backbone, load_text_tower
+
+CAPTION_TOKENS, CLASS_TOKENS, NOUN_TOKENS = 32, 20, 48
+# Small pictures first: (share of the run done, side of the picture as a share of the full side).
+SIDES = ((0.35, 0.715), (0.65, 0.858), (1.01, 1.0))
+MASK_TOKEN, LAST_SPECIAL_TOKEN = 103, 103
+# How often a source is shown in one pass; `focus` runs lean towards people's captions.
+REPEATS = {"imagenet1000": 3, "stamp": 2}
+FOCUS = {"imagenet1000": 4, "stamp": 2, "coco_human": 2, "flickr8k": 2}
+
+
+@dataclass(frozen=True)
+class Config:
+    """One run; every field is a command-line option."""
+
+    data: str
+    out: str
+    name: str = "run"
+    steps: int = 1500
+    batch: int = 1024
+    side: int = 224
+    growing: bool = False
+    smallest: float = 0.45
+    image_lr: float = 4e-4
+    text_lr: float = 1e-4
+    head_lr: float = 1e-3
+    decay: float = 0.05
+    drop: float = 0.1
+    average: float = 0.998
+    patch_weight: float = 0.5
+    class_weight: float = 0.6
+    region_weight: float = 0.0
+    mosaics: int = 256
+    keep_weight: float = 0.6
+    invent_weight: float = 0.3
+    geometry_weight: float = 0.6
+    extra_share: float = 0.05
+    patch_extra_share: float = 0.3
+    nouns: int = 640
+    cuts: int = 200
+    soft_share: float = 0.0
+    mask_share: float = 0.0
+    mean_share: float = 0.0
+    focus: bool = False
+    start: str = ""
+    seed: int = 0
+    whole: bool = False
+    compiled: bool = False
+    seconds: float = 1e9
+    validate_every: int = 500
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Everything a step draws from, on the device."""
+
+    pictures: Tensor
+    tokens: Tensor
+    text_ids: Tensor
+    main: Tensor
+    main_count: Tensor
+    extra: Tensor
+    extra_count: Tensor
+    cut_tokens: Tensor
+    cut_shared: Tensor
+    seen_class: Tensor
+    text_reference: Tensor
+    picture_reference: Tensor
+    noun_tokens: Tensor
+    noun_reference: Tensor
+    noun_weight: Tensor
+
+
+class Scales(nn.Module):
+    """Learned inverse temperatures, kept at most 100."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logs = nn.Parameter(torch.tensor([math.log(20.0), math.log(20.0), math.log(30.0)]))
+
+    def forward(self) -> Tensor:
+        """Scales of the whole-image, patch and class terms."""
+        return self.logs.exp().clamp(max=100)
+
+
+class Model(nn.Module):
+    """Both towers and the scales, so that one average covers all."""
+
+    def __init__(self, image: ImageTower, text: TextTower) -> None:
+        super().__init__()
+        self.image, self.text, self.scales = image, text, Scales()
+
+
+def pick_unseen(vocabulary: words.Vocabulary, seed: int) -> list[int]:
+    """120 classes whose names training never hears: no dogs or birds, which have many near twins."""
+    pets = {leaf for node in vocabulary.nodes if {"hunting dog", "working dog", "terrier", "bird"} & set(node.names)
+            for leaf in node.leaves}  # fmt: skip
+    return sorted(random.Random(seed).sample([i for i in range(1000) if i not in pets], 120))
+
+
+def pad_table(lists: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Ragged lists as `(n, widest)` and their lengths."""
+    width = max(1, *map(len, lists))
+    table = torch.tensor([row + [0] * (width - len(row)) for row in lists])
+    return table, torch.tensor([len(row) for row in lists])
+
+
+def build_tables(
+    pairs: Pairs,
+    vocabulary: words.Vocabulary,
+    teacher: TextTower,
+    *,
+    config: Config,
+    unseen: list[int],
+    device: torch.device,
+) -> Tables:
+    """Tokenise all texts once and move everything to the device."""
+    rng = random.Random(config.seed)
+    numbers: dict[str, int] = {}
+    main, extra = (
+        [[numbers.setdefault(text, len(numbers)) for text in row] for row in side] for side in (pairs.main, pairs.extra)
+    )
+    tokenizers = {n: wording.load_tokenizer(Path(config.data) / "tokenizer.json", length=n)
+                  for n in (CAPTION_TOKENS, CLASS_TOKENS, NOUN_TOKENS)}  # fmt: skip
+    cuts = [words.draw_cut(vocabulary, rng) for _ in range(config.cuts)]
+    seen = torch.ones(1000)
+    if not config.whole:
+        seen[unseen] = 0
+    token_rows = torch.from_numpy(wording.encode(list(numbers), tokenizers[CAPTION_TOKENS])).to(device)
+    references = embed_frozen(teacher, token_rows)
+    picture_references = torch.stack([references[torch.tensor(row, device=device)].mean(0) for row in main])
+    nouns = vocabulary.nouns
+    spoken = [rng.choice(words.TEMPLATES).format(noun.word) for noun in nouns]
+    explained = torch.from_numpy(wording.encode([noun.explained for noun in nouns], tokenizers[NOUN_TOKENS])).to(device)
+    bare: dict[str, int] = {}
+    ids = torch.tensor([bare.setdefault(bare_name(text), len(bare)) for text in numbers])
+    tables = (
+        torch.from_numpy(pairs.pictures), token_rows, ids, *pad_table(main), *pad_table(extra),
+        torch.from_numpy(np.stack([wording.encode(t, tokenizers[CLASS_TOKENS]) for t, _ in cuts])),
+        torch.tensor([shared for _, shared in cuts]).float(), seen,
+        references, unit(picture_references),
+        torch.from_numpy(wording.encode(spoken, tokenizers[CLASS_TOKENS])), embed_frozen(teacher, explained),
+        torch.tensor([noun.weight for noun in nouns]),
+    )  # fmt: skip
+    return Tables(*(table.to(device) for table in tables))
+
+
+@torch.no_grad()
+def embed_frozen(teacher: TextTower, tokens: Tensor) -> Tensor:
+    """The sentence encoder's own unit embeddings of token rows."""
+    with torch.autocast(tokens.device.type, dtype=torch.bfloat16, enabled=tokens.device.type == "cuda"):
+        return torch.cat([unit(teacher.pooled(part, part != 0)) for part in tokens.split(4096)])
+
+
+def bare_name(text: str) -> str:
+    """What a short text names, without the wording around it; a long text is itself."""
+    for form in (*wording.NAME_WORDINGS, *wording.DRAWN_WORDINGS):
+        start = form.removesuffix("{}")
+        if len(start) > 4:
+            text = text.removeprefix(start)
+    return text.lower().removeprefix("a ").removeprefix("an ").removeprefix("the ").strip(" .")
+
+
+def draw_texts(tables: Tables, index: Tensor, *, share: float) -> Tensor:
+    """Text numbers for pictures: mostly a main text, now and then an extra one."""
+    chance = torch.rand(2, len(index), device=index.device)
+    main = tables.main[index].gather(1, (chance[0] * tables.main_count[index]).long()[:, None])[:, 0]
+    extra = tables.extra[index].gather(1, (chance[0] * tables.extra_count[index]).long()[:, None])[:, 0]
+    return torch.where((chance[1] < share) & (tables.extra_count[index] > 0), extra, main)
+
+
+def invent(pooled: Tensor, weight: Tensor) -> Tensor:
+    """Features of things not in the batch: real ones faded, with a random class's weights added."""
+    labels = torch.randint(len(weight), (len(pooled),), device=pooled.device)
+    rows = weight[labels]
+    gain = augment.uniform(len(pooled), 4, 14, pooled.device) / rows.square().sum(1)
+    fade = augment.uniform(len(pooled), 0.2, 0.9, pooled.device)
+    return F.relu(pooled * fade[:, None] + gain[:, None] * rows)
+
+
+def unit(x: Tensor) -> Tensor:
+    """Unit rows in float32."""
+    return F.normalize(x.float(), dim=-1)
+
+
+def masked_softmax(logits: Tensor, seen: Tensor) -> Tensor:
+    """Class probabilities among the classes training may name."""
+    return logits.float().masked_fill(seen == 0, -1e4).softmax(-1)
+
+
+def text_targets(tables: Tables, index: Tensor, chosen: Tensor, *, share: float) -> Tensor:
+    """Which texts fit which pictures: the same text surely, and by `share` those that mean nearly the same."""
+    target = losses.same_text(tables.text_ids[chosen])
+    if share == 0:
+        return target
+    near = tables.picture_reference[index] @ tables.text_reference[chosen].T
+    return (1 - share) * target + share * (near / 0.06).softmax(-1)
+
+
+def mask_words(tokens: Tensor, share: float) -> Tensor:
+    """Hide some words, so that no caption is learnt by heart."""
+    hidden = (torch.rand(tokens.shape, device=tokens.device) < share) & (tokens > LAST_SPECIAL_TOKEN)
+    return tokens.masked_fill(hidden, MASK_TOKEN)
+
+
+def region_loss(patches: Tensor, inset: Tensor, texts: Tensor, order: Tensor, *, scale: Tensor) -> Tensor:
+    """In mosaics, the patches of the inset must fit its own text, and those around it the host's.
+
+    `patches (m, p, d)`, `inset (m, p)` marks patches of the inset, `texts (m, d)` are the hosts' own texts and
+    `order (m,)` says whose picture was inserted.
+    """
+    weight = inset.float()
+    inner = unit(torch.einsum("mpd,mp->md", patches, weight))
+    outer = unit(torch.einsum("mpd,mp->md", patches, 1 - weight))
+    rows = torch.cat([inner, outer])
+    right = torch.cat([order, torch.arange(len(order), device=order.device)])
+    return F.cross_entropy(scale * rows @ texts.T, right)
+
+
+def step_losses(
+    model: Model, forward: tuple[nn.Module, nn.Module], tables: Tables, index: Tensor, *, side: int, config: Config
+) -> dict[str, Tensor]:
+    """All terms of the loss, weighted, for the pictures numbered `index`; the last `mosaics` become mosaics."""
+    x = augment.augment(tables.pictures[index], side=side, smallest=config.smallest)
+    plain = len(x) - (config.mosaics if config.region_weight else 0)
+    mosaic, inset, order = augment.inset(x[plain:])
+    x = torch.cat([x[:plain], mosaic]).to(memory_format=torch.channels_last)
+    fc = model.image.backbone.fc
+    with torch.no_grad():
+        teacher_logits = fc(forward[1](x).s32.mean((2, 3)))
+    whole, patch, pooled = forward[0](x)
+    shares = (config.extra_share, config.patch_extra_share)
+    first, second = (draw_texts(tables, index, share=share) for share in shares)
+    cut = int(torch.randint(len(tables.cut_tokens), ()))
+    nouns = torch.multinomial(tables.noun_weight, config.nouns)
+    heard = mask_words(tables.tokens[torch.cat([first, second])], config.mask_share)
+    said = (heard, tables.cut_tokens[cut], tables.noun_tokens[nouns])
+    captions, names, spoken = (unit(model.text(tokens, tokens != 0)) for tokens in said)
+    caption, phrase = captions.chunk(2)
+    patches = unit(patch.flatten(2).transpose(1, 2))
+    whole = unit(unit(whole) + config.mean_share * unit(patches.mean(1)))
+    targets = [
+        text_targets(tables, index[:plain], chosen[:plain], share=config.soft_share) for chosen in (first, second)
+    ]
+    scales = model.scales()
+    seen = tables.seen_class
+    invented = invent(pooled.detach().float(), fc.weight)
+    hidden = tables.cut_shared[cut].masked_fill(seen == 0, 1e30)
+    class_terms = {"names": names, "scale": scales[2], "shared": hidden}
+    found = unit(model.image.project(invented))
+    return {
+        "whole": losses.contrast(whole[:plain], caption[:plain], scale=scales[0], target=targets[0]) / 2
+        + losses.contrast(whole[:plain], phrase[:plain], scale=scales[0], target=targets[1]) / 2,
+        "patch": config.patch_weight
+        * losses.contrast_patches(patches[:plain], phrase[:plain], scale=scales[1], target=targets[1]),
+        "region": config.region_weight
+        * (
+            region_loss(patches[plain:], inset, caption[plain:], order, scale=scales[1])
+            if len(inset)
+            else scales[1] * 0
+        ),
+        "class": config.class_weight
+        * losses.name_classes(whole, **class_terms, target=masked_softmax(teacher_logits, seen)),
+        "keep": config.keep_weight * losses.keep_classes(fc(pooled), teacher_logits.float().softmax(-1)),
+        "invent": config.invent_weight
+        * losses.name_classes(found, **class_terms, target=masked_softmax(fc(invented), seen)),
+        "geometry": config.geometry_weight
+        * losses.keep_geometry(spoken, tables.noun_reference[nouns], temperature=0.07),
+    }
+
+
+def build_model(config: Config, device: torch.device) -> tuple[Model, nn.Module, TextTower]:
+    """The model, the frozen classifier that teaches it, and the frozen sentence encoder."""
+    folder = Path(config.data)
+    teacher = (
+        load_backbone(folder / "lite2.pth").eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
+    )
+    text_teacher = load_text_tower(folder / "minilm.safetensors").eval().requires_grad_(False).to(device)
+    image = ImageTower(load_backbone(folder / "lite2.pth"))
+    image.backbone.set_drop(config.drop)
+    image.backbone.fc.requires_grad_(False)
+    model = Model(image, load_text_tower(folder / "minilm.safetensors")).to(device, memory_format=torch.channels_last)
+    if config.start:
+        resume(model, config.start)
+    return model, teacher, text_teacher
+
+
+def resume(model: Model, start: str) -> None:
+    """Begin from towers that `save` wrote; the classifier stays the published one."""
+    from safetensors.torch import load_file
+
+    fc = {f"backbone.fc.{key}": value for key, value in model.image.backbone.fc.state_dict().items()}
+    model.image.load_state_dict({key: value.float() if value.is_floating_point() else value
+                                 for key, value in load_file(f"{start}-image.safetensors").items()} | fc)  # fmt: skip
+    model.text.load_state_dict({key: value.float() for key, value in load_file(f"{start}-text.safetensors").items()})
+
+
+def build_optimizer(model: Model, config: Config) -> torch.optim.Optimizer:
+    """AdamW with a learning rate for each part; only matrices and filters decay, embeddings and norms do not."""
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        lr = config.head_lr
+        if name.startswith("image.backbone."):
+            lr = config.image_lr
+        elif name.startswith("text.") and not name.startswith("text.head"):
+            lr = config.text_lr
+        decay = config.decay if parameter.ndim > 1 and "text.words" not in name and "positions" not in name else 0.0
+        groups.setdefault((lr, decay), []).append(parameter)
+    return torch.optim.AdamW(
+        [{"params": part, "lr": lr, "peak": lr, "weight_decay": decay} for (lr, decay), part in groups.items()],
+        betas=(0.9, 0.98), fused=torch.cuda.is_available(),
+    )  # fmt: skip
+
+
+def schedule(progress: float) -> float:
+    """Five percent of warm-up, then a cosine to zero."""
+    return min(progress / 0.05, 1.0) * (1 + math.cos(math.pi * min(progress, 1.0))) / 2
+
+
+def current_side(progress: float, config: Config) -> int:
+    """The side of training pictures, a multiple of 32 that grows in steps when the run is `growing`."""
+    share = next(share for until, share in SIDES if progress < until) if config.growing else 1.0
+    return round(config.side * share / 32) * 32
+
+
+@torch.no_grad()
+def update_average(average: Model, model: Model, decay: float) -> None:
+    """Move the running average, batch-norm statistics included, towards the model."""
+    old, new = list(average.state_dict().values()), list(model.state_dict().values())
+    floats = [(a, b) for a, b in zip(old, new, strict=True) if a.is_floating_point()]
+    torch._foreach_lerp_([a for a, _ in floats], [b for _, b in floats], 1 - decay)
+
+
+def batches(rows: np.ndarray, repeats: np.ndarray, *, batch: int, rng: np.random.Generator) -> torch.Tensor:
+    """One epoch of row numbers, `(steps, batch)`, shuffled; some sources are repeated."""
+    order = rng.permutation(np.repeat(rows, repeats))
+    steps = len(order) // batch
+    return torch.from_numpy(order[: steps * batch].reshape(steps, batch))
+
+
+def validate(
+    model: Model,
+    pairs: Pairs,
+    parts: Split,
+    classes: dict[int, int],
+    config: Config,
+    vocabulary: words.Vocabulary,
+    device: torch.device,
+) -> dict[str, float]:
+    """Caption retrieval and naming on the held-back pictures."""
+    model.eval()
+    long = wording.load_tokenizer(Path(config.data) / "tokenizer.json", length=CAPTION_TOKENS)
+
+    def tokens(texts: list[str]) -> Tensor:
+        return torch.from_numpy(wording.encode(texts, long)).to(device)
+
+    def pictures(rows: np.ndarray) -> Tensor:
+        found = torch.from_numpy(pairs.pictures[rows]).to(device)
+        return probe.embed_pictures(model.image, found, side=256, mean_share=config.mean_share)[0]
+
+    captions = [(text, i) for i, row in enumerate(parts.captions) for text in pairs.rows[row]["texts"]]
+    similarity = probe.embed_texts(model.text, tokens([text for text, _ in captions])) @ pictures(parts.captions).T
+    result = probe.recall(similarity, torch.tensor([i for _, i in captions], device=device))
+    bare = probe.embed_texts(model.text, tokens([entry.names[0] for entry in vocabulary.classes]))
+    photo = probe.embed_texts(model.text, tokens([f"a photo of a {entry.names[0]}" for entry in vocabulary.classes]))
+    for name, rows in (("seen", parts.seen), ("unseen", parts.unseen)):
+        known = np.array([row for row in rows if int(row) in classes])
+        labels = torch.tensor([classes[int(row)] for row in known], device=device)
+        embedded = pictures(known)
+        result[f"{name}_bare"] = probe.hundred_way(embedded @ bare.T, labels)
+        result[f"{name}_photo"] = probe.hundred_way(embedded @ photo.T, labels)
+    names = sorted({pairs.rows[row]["texts"][0] for row in parts.drawn})
+    drawn = pictures(parts.drawn) @ probe.embed_texts(model.text, tokens(names)).T
+    labels = torch.tensor([names.index(pairs.rows[row]["texts"][0]) for row in parts.drawn], device=device)
+    result["drawn"] = probe.hundred_way(drawn, labels)
+    model.train()
+    return result
+
+
+def save(model: Model, folder: Path, name: str) -> None:
+    """Both towers as half-precision safetensors, without the classifier."""
+    from safetensors.torch import save_file
+
+    for part, tower in (("image", model.image), ("text", model.text)):
+        state = {key: value.half().contiguous().cpu() if value.is_floating_point() else value.cpu()
+                 for key, value in tower.state_dict().items() if not key.startswith("backbone.fc")}  # fmt: skip
+        save_file(state, folder / f"{name}-{part}.safetensors")
+
+
+def train(config: Config) -> None:
+    """The whole run."""
+    torch.manual_seed(config.seed)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cuda.matmul.allow_tf32 = True
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    out = Path(config.out)
+    begin = time.time()
+    log = (out / f"{config.name}.log").open("w")
+
+    def say(**values: object) -> None:
+        line = json.dumps({"t": round(time.time() - begin, 1), **values})
+        print(config.name, line, flush=True)
+        log.write(line + "\n")
+        log.flush()
+
+    vocabulary = words.read(Path(config.data) / "vocabulary.json")
+    pairs = load_pairs(Path(config.data))
+    numbers = words.class_numbers(vocabulary)
+    classes = {i: numbers[name] for i, row in enumerate(pairs.rows) if row["source"] == "imagenet1000"
+               and (name := words.plain_name(wording.class_name(row["texts"][0]))) in numbers}  # fmt: skip
+    unseen = pick_unseen(vocabulary, config.seed)
+    held = {pairs.rows[i]["file"] for i, number in classes.items() if number in set(unseen)}
+    parts = split(pairs.rows, held, seed=0, whole=config.whole)
+    model, teacher, text_teacher = build_model(config, device)
+    tables = build_tables(pairs, vocabulary, text_teacher, config=config, unseen=unseen, device=device)
+    say(
+        config=asdict(config),
+        rows=len(pairs.rows),
+        train=len(parts.train),
+        texts=len(tables.tokens),
+        named=len(classes),
+    )
+    average = copy.deepcopy(model)
+    optimizer = build_optimizer(model, config)
+    forward = torch.compile(model.image) if config.compiled else model.image
+    frozen = torch.compile(teacher) if config.compiled else teacher
+    rng = np.random.default_rng(config.seed)
+    shown = FOCUS if config.focus else REPEATS
+    repeats = np.array([shown.get(pairs.rows[row]["source"], 1) for row in parts.train])
+    model.train()
+    queue: list[Tensor] = []
+    started = time.time()
+    for step in range(config.steps):
+        progress = max(step / config.steps, (time.time() - started) / config.seconds)
+        if progress >= 1:
+            break
+        side = current_side(progress, config)
+        for group in optimizer.param_groups:
+            group["lr"] = group["peak"] * schedule(progress)
+        if not queue:
+            queue = list(batches(parts.train, repeats, batch=config.batch, rng=rng).to(device))
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
+            terms = step_losses(model, (forward, frozen), tables, queue.pop(), side=side, config=config)
+            loss = torch.stack(list(terms.values())).sum()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        update_average(average, model, min(config.average, (step + 1) / (step + 20)))
+        if step % 50 == 0:
+            say(step=step, **{name: round(value.item(), 4) for name, value in terms.items()},
+                scales=[round(v, 1) for v in model.scales().tolist()])  # fmt: skip
+        if (step + 1) % config.validate_every == 0:
+            say(step=step + 1, average=validate(average, pairs, parts, classes, config, vocabulary, device))
+    begun = build_model(config, device)[0] if config.start else average
+    best = (0.0, 0.0)
+    for share in (0.0, 0.25, 0.5) if config.start else (0.0,):
+        for mean_share in (config.mean_share, 0.3):
+            tried = replace(config, mean_share=mean_share)
+            found = validate(mix(average, begun, share), pairs, parts, classes, tried, vocabulary, device)
+            say(step=step + 1, share_of_start=share, mean_share=mean_share, average=found)
+            best = max(best, (found["R@1"] + found["R@5"] + found["R@10"], share))
+    say(saved_share_of_start=best[1])
+    save(mix(average, begun, best[1]), out, config.name)
+
+
+def mix(model: Model, other: Model, share: float) -> Model:
+    """The weights between two models, `share` of the way to `other`."""
+    mixed = copy.deepcopy(model)
+    update_average(mixed, other, 1 - share)
+    return mixed
+
+
+def load_pairs(folder: Path) -> Pairs:
+    """The pairs, decoded once and kept as a file beside the archives."""
+    cached = folder / "pictures.npy"
+    if not cached.exists():
+        np.save(cached, read_pairs(folder, workers=16).pictures)
+    from data import read_rows, wordings
+
+    rows = sorted(read_rows(folder), key=lambda row: (row["shard"], row["file"]))
+    said = [wordings(row) for row in rows]
+    return Pairs(rows, np.load(cached, mmap_mode="r"), [main for main, _ in said], [extra for _, extra in said])
+
+
+def parse() -> Config:
+    """Options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for field in fields(Config):
+        option = f"--{field.name.replace('_', '-')}"
+        if field.type == "bool":
+            parser.add_argument(option, action="store_true")
+        else:
+            kind = {"int": int, "float": float, "str": str}[str(field.type)]
+            required = field.name in ("data", "out")
+            parser.add_argument(option, type=kind, required=required, default=None if required else field.default)
+    return Config(**vars(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    train(parse())
