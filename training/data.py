@@ -108,3 +108,13 @@ def split(rows: Sequence[Row], unseen_files: set[str], *, seed: int, whole: bool
     held = set(captions) if whole else {*captions, *seen, *unseen, *drawn}
     train = [i for i in range(len(rows)) if i not in held]
     return Split(*(np.array(sorted(part), np.int64) for part in (train, captions, seen, unseen, drawn)))
+
+
+def load_pairs(folder: Path) -> Pairs:
+    """The pairs, decoded once and kept as a file beside the archives."""
+    cached = folder / "pictures.npy"
+    if not cached.exists():
+        np.save(cached, read_pairs(folder, workers=16).pictures)
+    rows = sorted(read_rows(folder), key=lambda row: (row["shard"], row["file"]))
+    said = [wordings(row) for row in rows]
+    return Pairs(rows, np.load(cached, mmap_mode="r"), [main for main, _ in said], [extra for _, extra in said])

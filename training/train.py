@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import math
-import random
 import time
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,78 +19,16 @@ import losses
 import probe
 import texts as wording
 import vocabulary as words
-from data import Pairs, Split, read_pairs, split
+from config import Config, parse
+from data import Pairs, Split, load_pairs, split
+from tables import CAPTION_TOKENS, Tables, build_tables, draw_texts, mask_words, text_targets, unit
 from towers import ImageTower, TextTower, load_backbone, load_text_tower
 
-CAPTION_TOKENS, CLASS_TOKENS, NOUN_TOKENS = 32, 20, 48
 # Small pictures first: (share of the run done, side of the picture as a share of the full side).
 SIDES = ((0.35, 0.715), (0.65, 0.858), (1.01, 1.0))
-MASK_TOKEN, LAST_SPECIAL_TOKEN = 103, 103
 # How often a source is shown in one pass; `focus` runs lean towards people's captions.
 REPEATS = {"imagenet1000": 3, "stamp": 2}
 FOCUS = {"imagenet1000": 4, "stamp": 2, "coco_human": 2, "flickr8k": 2}
-
-
-@dataclass(frozen=True)
-class Config:
-    """One run; every field is a command-line option."""
-
-    data: str
-    out: str
-    name: str = "run"
-    steps: int = 1500
-    batch: int = 1024
-    side: int = 224
-    growing: bool = False
-    smallest: float = 0.45
-    image_lr: float = 4e-4
-    text_lr: float = 1e-4
-    head_lr: float = 1e-3
-    decay: float = 0.05
-    drop: float = 0.1
-    average: float = 0.998
-    patch_weight: float = 0.5
-    class_weight: float = 0.6
-    region_weight: float = 0.0
-    mosaics: int = 256
-    keep_weight: float = 0.6
-    invent_weight: float = 0.3
-    geometry_weight: float = 0.6
-    extra_share: float = 0.05
-    patch_extra_share: float = 0.3
-    nouns: int = 640
-    cuts: int = 200
-    soft_share: float = 0.0
-    mask_share: float = 0.0
-    mean_share: float = 0.0
-    focus: bool = False
-    start: str = ""
-    seed: int = 0
-    whole: bool = False
-    compiled: bool = False
-    seconds: float = 1e9
-    validate_every: int = 500
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Everything a step draws from, on the device."""
-
-    pictures: Tensor
-    tokens: Tensor
-    text_ids: Tensor
-    main: Tensor
-    main_count: Tensor
-    extra: Tensor
-    extra_count: Tensor
-    cut_tokens: Tensor
-    cut_shared: Tensor
-    seen_class: Tensor
-    text_reference: Tensor
-    picture_reference: Tensor
-    noun_tokens: Tensor
-    noun_reference: Tensor
-    noun_weight: Tensor
 
 
 class Scales(nn.Module):
@@ -115,84 +51,6 @@ class Model(nn.Module):
         self.image, self.text, self.scales = image, text, Scales()
 
 
-def pick_unseen(vocabulary: words.Vocabulary, seed: int) -> list[int]:
-    """120 classes whose names training never hears: no dogs or birds, which have many near twins."""
-    pets = {leaf for node in vocabulary.nodes if {"hunting dog", "working dog", "terrier", "bird"} & set(node.names)
-            for leaf in node.leaves}  # fmt: skip
-    return sorted(random.Random(seed).sample([i for i in range(1000) if i not in pets], 120))
-
-
-def pad_table(lists: list[list[int]]) -> tuple[Tensor, Tensor]:
-    """Ragged lists as `(n, widest)` and their lengths."""
-    width = max(1, *map(len, lists))
-    table = torch.tensor([row + [0] * (width - len(row)) for row in lists])
-    return table, torch.tensor([len(row) for row in lists])
-
-
-def build_tables(
-    pairs: Pairs,
-    vocabulary: words.Vocabulary,
-    teacher: TextTower,
-    *,
-    config: Config,
-    unseen: list[int],
-    device: torch.device,
-) -> Tables:
-    """Tokenise all texts once and move everything to the device."""
-    rng = random.Random(config.seed)
-    numbers: dict[str, int] = {}
-    main, extra = (
-        [[numbers.setdefault(text, len(numbers)) for text in row] for row in side] for side in (pairs.main, pairs.extra)
-    )
-    tokenizers = {n: wording.load_tokenizer(Path(config.data) / "tokenizer.json", length=n)
-                  for n in (CAPTION_TOKENS, CLASS_TOKENS, NOUN_TOKENS)}  # fmt: skip
-    cuts = [words.draw_cut(vocabulary, rng) for _ in range(config.cuts)]
-    seen = torch.ones(1000)
-    if not config.whole:
-        seen[unseen] = 0
-    token_rows = torch.from_numpy(wording.encode(list(numbers), tokenizers[CAPTION_TOKENS])).to(device)
-    references = embed_frozen(teacher, token_rows)
-    picture_references = torch.stack([references[torch.tensor(row, device=device)].mean(0) for row in main])
-    nouns = vocabulary.nouns
-    spoken = [rng.choice(words.TEMPLATES).format(noun.word) for noun in nouns]
-    explained = torch.from_numpy(wording.encode([noun.explained for noun in nouns], tokenizers[NOUN_TOKENS])).to(device)
-    bare: dict[str, int] = {}
-    ids = torch.tensor([bare.setdefault(bare_name(text), len(bare)) for text in numbers])
-    tables = (
-        torch.from_numpy(pairs.pictures), token_rows, ids, *pad_table(main), *pad_table(extra),
-        torch.from_numpy(np.stack([wording.encode(t, tokenizers[CLASS_TOKENS]) for t, _ in cuts])),
-        torch.tensor([shared for _, shared in cuts]).float(), seen,
-        references, unit(picture_references),
-        torch.from_numpy(wording.encode(spoken, tokenizers[CLASS_TOKENS])), embed_frozen(teacher, explained),
-        torch.tensor([noun.weight for noun in nouns]),
-    )  # fmt: skip
-    return Tables(*(table.to(device) for table in tables))
-
-
-@torch.no_grad()
-def embed_frozen(teacher: TextTower, tokens: Tensor) -> Tensor:
-    """The sentence encoder's own unit embeddings of token rows."""
-    with torch.autocast(tokens.device.type, dtype=torch.bfloat16, enabled=tokens.device.type == "cuda"):
-        return torch.cat([unit(teacher.pooled(part, part != 0)) for part in tokens.split(4096)])
-
-
-def bare_name(text: str) -> str:
-    """What a short text names, without the wording around it; a long text is itself."""
-    for form in (*wording.NAME_WORDINGS, *wording.DRAWN_WORDINGS):
-        start = form.removesuffix("{}")
-        if len(start) > 4:
-            text = text.removeprefix(start)
-    return text.lower().removeprefix("a ").removeprefix("an ").removeprefix("the ").strip(" .")
-
-
-def draw_texts(tables: Tables, index: Tensor, *, share: float) -> Tensor:
-    """Text numbers for pictures: mostly a main text, now and then an extra one."""
-    chance = torch.rand(2, len(index), device=index.device)
-    main = tables.main[index].gather(1, (chance[0] * tables.main_count[index]).long()[:, None])[:, 0]
-    extra = tables.extra[index].gather(1, (chance[0] * tables.extra_count[index]).long()[:, None])[:, 0]
-    return torch.where((chance[1] < share) & (tables.extra_count[index] > 0), extra, main)
-
-
 def invent(pooled: Tensor, weight: Tensor) -> Tensor:
     """Features of things not in the batch: real ones faded, with a random class's weights added."""
     labels = torch.randint(len(weight), (len(pooled),), device=pooled.device)
@@ -202,29 +60,9 @@ def invent(pooled: Tensor, weight: Tensor) -> Tensor:
     return F.relu(pooled * fade[:, None] + gain[:, None] * rows)
 
 
-def unit(x: Tensor) -> Tensor:
-    """Unit rows in float32."""
-    return F.normalize(x.float(), dim=-1)
-
-
 def masked_softmax(logits: Tensor, seen: Tensor) -> Tensor:
     """Class probabilities among the classes training may name."""
     return logits.float().masked_fill(seen == 0, -1e4).softmax(-1)
-
-
-def text_targets(tables: Tables, index: Tensor, chosen: Tensor, *, share: float) -> Tensor:
-    """Which texts fit which pictures: the same text surely, and by `share` those that mean nearly the same."""
-    target = losses.same_text(tables.text_ids[chosen])
-    if share == 0:
-        return target
-    near = tables.picture_reference[index] @ tables.text_reference[chosen].T
-    return (1 - share) * target + share * (near / 0.06).softmax(-1)
-
-
-def mask_words(tokens: Tensor, share: float) -> Tensor:
-    """Hide some words, so that no caption is learnt by heart."""
-    hidden = (torch.rand(tokens.shape, device=tokens.device) < share) & (tokens > LAST_SPECIAL_TOKEN)
-    return tokens.masked_fill(hidden, MASK_TOKEN)
 
 
 def region_loss(patches: Tensor, inset: Tensor, texts: Tensor, order: Tensor, *, scale: Tensor) -> Tensor:
@@ -434,7 +272,7 @@ def train(config: Config) -> None:
     numbers = words.class_numbers(vocabulary)
     classes = {i: numbers[name] for i, row in enumerate(pairs.rows) if row["source"] == "imagenet1000"
                and (name := words.plain_name(wording.class_name(row["texts"][0]))) in numbers}  # fmt: skip
-    unseen = pick_unseen(vocabulary, config.seed)
+    unseen = words.pick_unseen(vocabulary, config.seed)
     held = {pairs.rows[i]["file"] for i, number in classes.items() if number in set(unseen)}
     parts = split(pairs.rows, held, seed=0, whole=config.whole)
     model, teacher, text_teacher = build_model(config, device)
@@ -495,32 +333,6 @@ def mix(model: Model, other: Model, share: float) -> Model:
     mixed = copy.deepcopy(model)
     update_average(mixed, other, 1 - share)
     return mixed
-
-
-def load_pairs(folder: Path) -> Pairs:
-    """The pairs, decoded once and kept as a file beside the archives."""
-    cached = folder / "pictures.npy"
-    if not cached.exists():
-        np.save(cached, read_pairs(folder, workers=16).pictures)
-    from data import read_rows, wordings
-
-    rows = sorted(read_rows(folder), key=lambda row: (row["shard"], row["file"]))
-    said = [wordings(row) for row in rows]
-    return Pairs(rows, np.load(cached, mmap_mode="r"), [main for main, _ in said], [extra for _, extra in said])
-
-
-def parse() -> Config:
-    """Options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    for field in fields(Config):
-        option = f"--{field.name.replace('_', '-')}"
-        if field.type == "bool":
-            parser.add_argument(option, action="store_true")
-        else:
-            kind = {"int": int, "float": float, "str": str}[str(field.type)]
-            required = field.name in ("data", "out")
-            parser.add_argument(option, type=kind, required=required, default=None if required else field.default)
-    return Config(**vars(parser.parse_args()))
 
 
 if __name__ == "__main__":
