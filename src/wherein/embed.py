@@ -38,7 +38,7 @@ PROPOSALS: Final = "proposals"
 LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS, LOCAL, PROPOSALS)
 """Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops, and `local:SPEC` of other features."""
 DEFAULT_FEATURES: Final = "rootsift"
-DEFAULT_KINDS: Final = ("global", "patches", THUMBS)
+DEFAULT_KINDS: Final = ("global", "patches", "dense", THUMBS)
 
 
 @dataclass(frozen=True, slots=True)

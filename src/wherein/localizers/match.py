@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from wherein.encoders import Floats
+from wherein.encoders import Floats, unit
 from wherein.localizers import Example, Heatmap, Scene, Sought
 from wherein.localizers.similar import SimilarLocalizer
 
@@ -16,6 +16,8 @@ Ints = npt.NDArray[np.int64]
 
 NEAREST: Final = 7
 TEMPERATURE: Final = 0.05
+CENTRED: Final = 0.5
+"""How much of the query's mean patch is taken out of every patch: what all share tells nothing apart."""
 # Query patches that are compared with, at most. As many of each, or a small thing is outvoted by its surroundings.
 MEANT_MOST: Final = 384
 OTHER_MOST: Final = 384
@@ -31,7 +33,8 @@ class MatchLocalizer:
             return SimilarLocalizer()(sought, scene)  # without any background there is nothing to vote against
         grid, examples, avoided = views
         tokens, votes = _tokens(examples, avoided)
-        scores = grid.reshape(-1, grid.shape[-1]) @ tokens.T
+        usual = CENTRED * tokens.mean(axis=0)
+        scores = unit(grid.reshape(-1, grid.shape[-1]) - usual) @ unit(tokens - usual).T
         count = min(NEAREST, len(tokens))
         nearest = np.argpartition(scores, len(tokens) - count, axis=1)[:, len(tokens) - count :]
         near = np.take_along_axis(scores, nearest, axis=1)
