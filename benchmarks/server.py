@@ -12,6 +12,7 @@ import io
 import json
 import multiprocessing
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -99,6 +100,38 @@ def first_hits(port: int, rounds: int = 20) -> tuple[float, float]:
     return 1000 * statistics.median(first), 1000 * statistics.median(last)
 
 
+def on_the_page(port: int, rounds: int = 10) -> float:
+    """Median milliseconds from the engine's answer to the first hit drawn in Chromium; needs playwright."""
+    from playwright.sync_api import sync_playwright
+
+    times = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.locator(".hit").first.wait_for()
+        for number in range(rounds):
+            took = page.evaluate(
+                """(words) => new Promise((done) => {
+                  document.getElementById("words").value = words;
+                  const started = performance.now();
+                  const wait = () => {
+                    const line = document.querySelector(".summary").textContent.match(/· (\\d+) ms/);
+                    const score = document.querySelector(".hit .score");
+                    if (line && score && document.title.startsWith(words)) {
+                      done(performance.now() - started - Number(line[1]));
+                    } else requestAnimationFrame(wait);
+                  };
+                  document.getElementById("ask").requestSubmit();
+                  requestAnimationFrame(wait);
+                })""",
+                f"thing number {number}",
+            )
+            times.append(float(took))
+        browser.close()
+    return statistics.median(times)
+
+
 def _thumbs(port: int, ids: list[str], seconds: float, results: multiprocessing.Queue[int]) -> None:
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     end, count = time.perf_counter() + seconds, 0
@@ -167,6 +200,7 @@ def main() -> None:
             first, last = first_hits(port)
             print(f"first hit after the engine's answer   {first:8.1f} ms   (≤ 150)")
             print(f"all 60 hits after the engine's answer {last:8.1f} ms")
+            print(f"first hit drawn in Chromium after it    {on_the_page(port):8.1f} ms   (≤ 150)")
             ids = [f"{n // 1000:04}/{n:07}.jpg" for n in range(0, options.images, max(1, options.images // 500))][:500]
             print(f"thumbnails from memory                {thumbs_a_second(port, ids):8.0f} /s   (≥ 500)")
             errors, median, most = searchers(port)

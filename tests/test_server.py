@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import PIL.Image
 import pytest
 
@@ -119,6 +120,23 @@ def test_marks_refine_the_ranking(http: httpx.Client) -> None:
     assert found(http.post(f"{HERE}/feedback", json=refined))[0] == "holiday/half.png"
     refused = http.post(f"{HERE}/feedback", json=asked)
     assert (refused.status_code, refused.json()["error"]["kind"]) == (422, "InvalidRequest")
+
+
+def test_match_lines_join_the_same_points(http: httpx.Client, folder: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    whole = PIL.Image.fromarray(pixels).resize((640, 480), PIL.Image.Resampling.BICUBIC)
+    whole.save(folder / "whole.png")
+    whole.crop((160, 120, 480, 360)).resize((480, 360)).save(folder / "part.png")
+    with wherein.open(folder) as collection:
+        collection.add(folder)
+    example = {"image_id": "whole.png", "box": [0.2, 0.2, 0.8, 0.8]}
+    found = http.post(f"{HERE}/matches", json={"parts": [{"text": "x"}, example], "image_id": "part.png"}).json()
+    assert found["part"] == 1
+    assert found["inliers"] >= 20
+    here, there = np.array(found["lines"])[:, :2], np.array(found["lines"])[:, 2:]
+    assert np.abs(0.25 + there / 2 - here).max() < 0.02
+    other = http.post(f"{HERE}/matches", json={"parts": [example], "image_id": "blue.png"}).json()
+    assert (other["inliers"], other["lines"]) == (0, [])
 
 
 def test_look_alikes_name_the_better_one(http: httpx.Client, folder: Path, paint: Paint) -> None:

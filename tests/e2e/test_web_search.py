@@ -231,6 +231,37 @@ def test_scrolling_reaches_the_last_image(page: Page) -> None:
     assert len(set(ids)) == 156
 
 
+def test_unlikely_hits_are_folded_away_and_no_match_is_said(page: Page) -> None:
+    head = {"searched": 2, "notes": [], "encoder": "toy", "method": "whole", "seconds": 0.01, "score_kind": "cosine"}
+    hit = {
+        "size_wh": [320, 240],
+        "score": 0.5,
+        "box": None,
+        "mask": None,
+        "seconds": None,
+        "inliers": None,
+        "like": None,
+    }
+    sure: dict[str, object] = {**hit, "image_id": "red.png", "confidence": 0.93}
+    unsure: dict[str, object] = {**hit, "image_id": "blue.png", "confidence": 0.04}
+
+    def answer(*hits: dict[str, object]) -> None:
+        lines = "".join(json.dumps(line) + "\n" for line in (head, *hits))
+        page.unroute("**/search/stream")
+        page.route("**/search/stream", lambda route: route.fulfill(body=lines, content_type="application/x-ndjson"))
+
+    answer(sure, unsure)
+    page.goto(address({"words": "a likely thing"}))
+    first(page, "red.png")
+    expect(page.locator(".hit .sure").first).to_have_text("93 %")
+    expect(page.locator(".rejected .hit")).to_be_hidden()
+    answer(unsure)
+    page.goto(address({"words": "an unlikely thing"}))
+    expect(page.locator(".none h2")).to_have_text("No match")
+    page.locator(".rejected summary").click()
+    expect(page.locator(".rejected .hit")).to_have_attribute("data-id", "blue.png")
+
+
 def test_an_error_is_shown_as_the_server_says_it(page: Page) -> None:
     page.goto(address({"words": "red"}, more="&method=nothing"))
     expect(page.locator(".problem")).to_contain_text("nothing is called 'nothing'")

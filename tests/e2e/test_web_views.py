@@ -5,14 +5,17 @@ import io
 import json
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import PIL.Image
 import pytest
 from playwright.sync_api import Page, expect
 
+import wherein
 from wherein.bench.datasets.subregion import load
 
 RED = "/?q=%5B%7B%22words%22%3A%22red%22%7D%5D"
@@ -168,6 +171,43 @@ def test_indexing_from_the_page(page: Page, site: Any) -> None:
     expect(page.locator(".job.done")).to_contain_text("40 added", timeout=20_000)
     page.get_by_text("Look at it").click()
     expect(page.locator(".summary")).to_contain_text("196 images")
+
+
+def test_a_job_is_cancelled_and_gone_on_with(page: Page, site: Any) -> None:
+    folder = site.folder / "slow"
+    folder.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (900, 1200, 3), dtype=np.uint8)
+    for number in range(160):
+        pixels[0, 0] = number
+        PIL.Image.fromarray(pixels).save(folder / f"{number}.jpg", quality=95)
+    page.goto("/?view=index")
+    page.get_by_role("button", name=str(site.folder)).click()
+    page.get_by_role("button", name="slow").click()
+    page.get_by_text("Index this folder").click()
+    page.locator(".job.running").get_by_text("Cancel").click()
+    expect(page.locator(".job.cancelled")).to_contain_text("What is indexed stays", timeout=30_000)
+    page.locator(".job.cancelled").get_by_text("Go on").click()
+    expect(page.locator(".job").first).to_have_class("job done", timeout=30_000)
+
+
+def test_match_lines_and_neighbours_in_a_video(page: Page, site: Any, film: Callable[..., Path]) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    whole = PIL.Image.fromarray(pixels).resize((640, 480), PIL.Image.Resampling.BICUBIC)
+    whole.save(site.folder / "lines-whole.png")
+    whole.crop((100, 80, 540, 400)).save(site.folder / "lines-part.png")
+    film(site.folder / "clip.mp4", ["red", "blue", "green"])
+    with wherein.open(site.folder) as collection:
+        collection.add(site.folder)
+    page.goto('/?q=[{"image_id":"lines-part.png"}]&open=lines-whole.png')
+    page.get_by_text("Match lines").click()
+    expect(page.locator(".matches line").nth(19)).to_be_attached()
+    page.get_by_text("Match lines").click()
+    expect(page.locator(".matches")).to_have_count(0)
+    page.goto("/?open=clip.mp4%23t%3D2")
+    expect(page.locator(".frames button")).to_have_count(3)
+    page.get_by_label("Frame 4 s").click()
+    expect(page.locator("#large h2")).to_have_text("clip.mp4#t=4")
+    expect(page.locator("#large dl")).to_contain_text("4.00 s")
 
 
 def test_dark_and_light_are_remembered(page: Page) -> None:

@@ -10,20 +10,26 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.collection import Collection
+from wherein.features import load_features
 from wherein.image import decode
+from wherein.local import query_features
 from wherein.masks import Mask, from_rle, to_rle
 from wherein.query import STEPS, WHERE_SEARCH, Part, Query, parse_text
 from wherein.region import Box, place
 from wherein.search import Hit, Ranking
-from wherein.server.library import Served, example_of
+from wherein.server.library import MAX_PIXELS, Served, example_of, picture_of
 from wherein.server.problems import Problem
-from wherein.server.shapes import Corners, HitOut, MaskOut, PartIn, PartOut, RankingOut, SearchIn
+from wherein.server.shapes import Corners, HitOut, MaskOut, MatchesIn, MatchesOut, PartIn, PartOut, RankingOut, SearchIn
+from wherein.verify import verify
 
 # Rocchio's classical weights: what is liked counts nearly as much as the query, what is disliked much less.
 LIKED_WEIGHT: Final = 0.75
 DISLIKED_WEIGHT: Final = 0.25
 SAME: Final = 0.96
 """Images whose embeddings are at least this close look nearly the same."""
+FAMILY: Final = "rootsift"
+"""The local features that are compared when somebody asks which points match."""
+_LINES: Final = 200
 _RANKINGS_KEPT: Final = 64
 _GROWTH: Final = 4
 
@@ -39,6 +45,31 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
         return _out(ranking, query, hits, likes, offset=asked.offset, seconds=seconds)
 
     return await served.searching(run)
+
+
+async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
+    """Which points of an example are seen again in an image."""
+
+    def run(collection: Collection) -> MatchesOut:
+        family = load_features(FAMILY)
+        theirs = family.features(picture_of(collection, asked.image_id, side=family.query_side), side=family.query_side)
+        best = MatchesOut(part=0, inliers=0, lines=[])
+        for number, given in enumerate(asked.parts):
+            part = _part(served, collection, given, {}, max_pixels=MAX_PIXELS)
+            if part.image is None or part.negative:
+                continue
+            ((_, mine),) = query_features(Query((part,)), family)
+            found = verify(mine, theirs)
+            if found.inliers > best.inliers:
+                box = part.region or Box(0.0, 0.0, 1.0, 1.0)
+                size, corner = np.array([box.x2 - box.x1, box.y2 - box.y1]), np.array([box.x1, box.y1])
+                here = corner + size * mine.keypoints[found.matches[:_LINES, 0], :2]
+                pairs = np.hstack([here, theirs.keypoints[found.matches[:_LINES, 1], :2]])
+                lines = [(a, b, c, d) for a, b, c, d in np.clip(np.round(pairs, 4), 0.0, 1.0).tolist()]
+                best = MatchesOut(part=number, inliers=found.inliers, lines=lines)
+        return best
+
+    return await served.looking(run)
 
 
 def method_of(asked: SearchIn, query: Query) -> str:

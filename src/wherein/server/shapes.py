@@ -100,6 +100,23 @@ class SearchIn(Filters):
     disliked: Annotated[list[ImageId], Field(max_length=200)] = []
 
 
+class MatchesIn(Shape):
+    """Example images, and the image to compare them with."""
+
+    parts: Annotated[list[PartIn], Field(min_length=1, max_length=16)]
+    image_id: ImageId
+
+
+class MatchesOut(Shape):
+    """Keypoint matches that agree with one view of the example that has most of them."""
+
+    part: int
+    """The number of that example among the parts."""
+    inliers: int
+    lines: list[Corners]
+    """Each from x1, y1 in the example to x2, y2 in the image, all in [0, 1]; the strongest 200."""
+
+
 class HitOut(Shape):
     """An image that answers, and where in it."""
 

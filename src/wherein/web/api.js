@@ -21,14 +21,14 @@ async function answered(response) {
   throw new ApiError(error);
 }
 
-export async function call(method, path, { query = {}, body, signal, bytes } = {}) {
+export async function call(method, path, { query = {}, body, signal, bytes, priority = "auto" } = {}) {
   const url = new URL(ROOT + path, location.origin);
   for (const [name, value] of Object.entries(query)) {
     for (const one of Array.isArray(value) ? value : [value]) {
       if (one !== null && one !== undefined && one !== "") url.searchParams.append(name, one);
     }
   }
-  const options = { method, signal, headers: {} };
+  const options = { method, signal, priority, headers: {} };
   if (bytes) options.body = bytes;
   else if (body !== undefined) {
     options.body = JSON.stringify(body);
@@ -58,7 +58,7 @@ export async function sendExample(collection, file) {
 
 /** The ranking first, then its hits one by one, as they arrive. */
 export async function* streamSearch(collection, asked, signal) {
-  const response = await call("POST", at(collection, "/search/stream"), { body: asked, signal });
+  const response = await call("POST", at(collection, "/search/stream"), { body: asked, signal, priority: "high" });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

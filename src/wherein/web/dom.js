@@ -38,6 +38,7 @@ const PATHS = {
   similar: "M2 5h7v7H2zM6 2h8v8h-2",
   open: "M6 3H3v10h10v-3M9 3h4v4M13 3 7 9",
   crop: "M4 1v11h11M1 4h11v11",
+  lines: "M2 4h3v3H2zM11 9h3v3h-3zM5 5l6 5M3.5 7 11 12",
   trash: "M3 4h10M6 4V2.5h4V4M4.5 4l.6 9.5h5.8l.6-9.5",
 };
 

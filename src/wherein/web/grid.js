@@ -63,7 +63,7 @@ export class Grid {
     const sure = hit.confidence === null || hit.confidence === undefined ? "" : `, confidence ${percent(hit.confidence)}`;
     const scored = hit.score === undefined ? "" : `, score ${hit.score.toFixed(3)}${sure}`;
     const picture = h("img", {
-      src: thumbUrl(this.collection, hit.image_id), alt: `${name}${scored}`, loading: "lazy", decoding: "async",
+      src: thumbUrl(this.collection, hit.image_id), alt: `${name}${scored}`, loading: "lazy", decoding: "async", fetchpriority: "low",
       width: Math.round(200 * ratio), height: 200, draggable: "false",
     });
     const open = h("button", { type: "button", class: "open", tabindex: number === 1 ? "0" : "-1", onclick: () => this.acts.open(hit) },

@@ -4,6 +4,7 @@ import { at, get, originalUrl, post, thumbUrl } from "./api.js";
 import { ask } from "./bar.js";
 import { Boxes, rounded } from "./boxes.js";
 import { baseName, h, icon, iconButton, percent, say } from "./dom.js";
+import { examples, toggle as matchLines } from "./matches.js";
 import { outline } from "./outline.js";
 import { keptIds, toggle } from "./selection.js";
 import { go, state } from "./state.js";
@@ -87,6 +88,7 @@ function draw(hit, details) {
         act("similar", "More like this", () => ask([{ image_id: hit.image_id }])),
         act("crop", "Search for a part", () => { boxes.add(undefined, { focus: true }); say("Arrows move the box, Shift and arrows resize it, Enter searches."); }),
         keepButton(hit),
+        examples().length ? act("lines", "Match lines", () => matchLines(stage.parentElement, stage, hit.image_id)) : "",
         h("a", { class: "plain", href: originalUrl(state.collection, hit.image_id), target: "_blank", rel: "noopener" }, icon("open"), "Original")),
       facts(hit, details), details ? tags(details) : "", details ? neighbours(details) : ""));
   (dialog.querySelector(`[data-focus="${restore}"]`) ?? dialog.querySelector("[data-focus=close]")).focus();

@@ -8,6 +8,8 @@ import { keptIds, onSelection, toggle } from "./selection.js";
 import { asked, go, question, state } from "./state.js";
 
 const PAGE = 60;
+const AT_ONCE = 6;
+const FIRST = 12;
 const SURE = 0.5;
 let run = 0;
 let shown = "";
@@ -32,6 +34,8 @@ export function show(view) {
   run += 1;
   stop?.abort();
   stop = new AbortController();
+  // Pictures nobody will see any more must not keep the new search waiting for a connection.
+  for (const picture of view.querySelectorAll(".grid img")) if (!picture.complete) picture.removeAttribute("src");
   const acts = { open: (hit) => go({ open: hit.image_id }), keep: toggle };
   if (state.parts.length) acts.mark = mark;
   grid = new Grid(state.collection, acts);
@@ -88,7 +92,12 @@ async function fill({ mine, summary, more, view }) {
         got += hits.length;
         const sure = hits.filter((hit) => (hit.confidence ?? 1) >= SURE);
         unsure.push(...hits.filter((hit) => (hit.confidence ?? 1) < SURE));
-        grid.add(sure);
+        grid.add(sure.slice(0, FIRST));
+        if (sure.length > FIRST) {
+          await new Promise(requestAnimationFrame); // what is seen first is drawn first
+          if (mine !== run) return;
+          grid.add(sure.slice(FIRST));
+        }
       }
       offset += got;
       locate(mine, grid.hits.slice(-got).filter((hit) => !hit.mask).map((hit) => hit.image_id));
@@ -116,10 +125,14 @@ async function fill({ mine, summary, more, view }) {
 async function locate(mine, among) {
   if (!state.parts.length || !among.length || !(about.steps ?? []).includes("locate") || !(about.layers ?? []).includes("patches")) return;
   try {
-    const { hits } = await post(at(state.collection, "/locate"), asked(state, { k: among.length, among, group: false }), stop.signal);
-    if (mine !== run) return;
-    grid.outlined(hits);
-    large.outlined();
+    // A few at a time: a search that comes in between waits only for those.
+    for (let from = 0; from < among.length && mine === run; from += AT_ONCE) {
+      const some = among.slice(from, from + AT_ONCE);
+      const { hits } = await post(at(state.collection, "/locate"), asked(state, { k: some.length, among: some, group: false }), stop.signal);
+      if (mine !== run) return;
+      grid.outlined(hits);
+      large.outlined();
+    }
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, { error: true });
   }

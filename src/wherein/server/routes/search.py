@@ -12,10 +12,10 @@ from fastapi.responses import Response, StreamingResponse
 from pydantic import ValidationError
 
 from wherein.query import STEPS
-from wherein.server.asking import ask
+from wherein.server.asking import ask, matches
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere
-from wherein.server.shapes import ExampleOut, RankingOut, SearchIn
+from wherein.server.shapes import ExampleOut, MatchesIn, MatchesOut, RankingOut, SearchIn
 from wherein.server.thumbs import jpeg
 
 router = APIRouter(tags=["search"])
@@ -75,6 +75,12 @@ async def locate(served: ServedHere, library: LibraryHere, asked: SearchIn) -> R
         raise Problem(422, "this wherein cannot outline hits; boxes come with methods such as static-9.")
     located = asked.model_copy(update={"locate": True})
     return await ask(served, located, {}, max_pixels=library.settings.max_upload_pixels)
+
+
+@router.post("/collections/{name}/matches")
+async def match_points(served: ServedHere, asked: MatchesIn) -> MatchesOut:
+    """The points of an example that are seen again in an image: what its match lines join."""
+    return await matches(served, asked)
 
 
 @router.post("/collections/{name}/examples", status_code=201)
