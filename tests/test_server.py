@@ -175,6 +175,15 @@ def test_a_changed_file_gets_another_thumbnail(http: httpx.Client, folder: Path,
     assert first.headers["etag"] != second.headers["etag"]
 
 
+def test_a_renamed_file_is_found_under_its_new_name(http: httpx.Client, folder: Path) -> None:
+    asked = {"parts": [{"words": "red"}], "k": 1}
+    assert found(http.post(f"{HERE}/search", json=asked)) == ["red.png"]
+    (folder / "red.png").rename(folder / "crimson.png")
+    with wherein.open(folder) as collection:
+        collection.add(folder)
+    assert found(http.post(f"{HERE}/search", json=asked)) == ["crimson.png"]
+
+
 def test_details_name_the_neighbours_in_a_video(http: httpx.Client, folder: Path, film: Callable[..., Path]) -> None:
     film(folder / "clip.mp4", ["red", "blue"])
     with wherein.open(folder) as collection:

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -15,6 +15,12 @@ from wherein.server.settings import Settings
 HERE = "/api/v1/collections/pictures"
 Serve = Callable[..., str]
 HTTP = httpx.Client(trust_env=False, verify=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closing() -> Iterator[None]:
+    yield
+    HTTP.close()
 
 
 def kind(answer: httpx.Response) -> str:

@@ -9,7 +9,8 @@ from fastapi.responses import FileResponse, Response
 
 from wherein.collection import Collection
 from wherein.encoders import families
-from wherein.query import SEARCHES, STEPS
+from wherein.kernels import KERNELS
+from wherein.query import SEARCHES, STEPS, Method
 from wherein.server.library import Served, readable_file
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
@@ -17,6 +18,7 @@ from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine,
 from wherein.server.thumbs import answer
 
 router = APIRouter(tags=["collections"])
+_GRIDS = ("static-5", "static-9", "static-9@0.1")
 ImageIdQuery = Annotated[ImageId, Query(description="The image's id in the collection")]
 
 
@@ -34,10 +36,10 @@ async def collection(served: ServedHere) -> CollectionOut:
 
 async def _describe(served: Served) -> CollectionOut:
     info = await served.info()
-    kinds = [layer.kind for layer in info.layers if layer.encoder == info.encoder]
-    grids = [kind for kind in kinds if kind.startswith("static-")]
-    if "patches" in kinds:
-        grids += ["static-5", "static-9", "static-9@0.1"]
+    kinds = {
+        layer.kind for layer in info.layers if layer.encoder in ("", info.encoder) or layer.kind.startswith("local")
+    }
+    words = [*SEARCHES, *(kind for kind in sorted(kinds) if kind.startswith("static-")), *_GRIDS, *KERNELS]
     return CollectionOut(
         name=served.name,
         folder=str(info.folder),
@@ -46,7 +48,7 @@ async def _describe(served: Served) -> CollectionOut:
         roots=[str(path) for path in info.roots.values()],
         tags=info.tags,
         layers=[layer.kind for layer in info.layers],
-        methods=[*(word for word in SEARCHES if word != "patches" or "patches" in kinds), *dict.fromkeys(grids)],
+        methods=[word for word in dict.fromkeys(words) if kinds.issuperset(Method.parse(word).layers)],
         steps=list(STEPS),
     )
 
