@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -26,7 +26,8 @@ from wherein.video import is_video, keyframes
 T = TypeVar("T")
 
 MAX_PIXELS: Final = 200_000_000
-_EXAMPLES_KEPT: Final = 256
+_EXAMPLES_ROOM: Final = 256 << 20
+"""Bytes of uploaded images that are kept for each collection."""
 
 
 class Served:
@@ -36,6 +37,7 @@ class Served:
         self.name, self.folder = name, folder
         self._searcher, self._looker = wherein.open(folder), wherein.open(folder)
         self._search_turn, self._look_turn = anyio.Lock(), anyio.Lock()
+        self._listed: tuple[tuple[int, str], list[str]] | None = None
         self._info: tuple[int, Info] | None = None
         self.rankings = OrderedDict[tuple[object, ...], tuple[Ranking, float]]()
         self.file_turn = threading.Lock()
@@ -60,6 +62,17 @@ class Served:
 
         return await anyio.to_thread.run_sync(run)
 
+    async def listed(self, filters: dict[str, Any]) -> list[str]:
+        """The ids that pass, looked up again only when the collection or the filters change."""
+
+        def look(collection: Collection) -> list[str]:
+            key = (collection.version, repr(filters))
+            if self._listed is None or self._listed[0] != key:
+                self._listed = (key, collection.image_ids(**filters))
+            return self._listed[1]
+
+        return await self.looking(look)
+
     async def info(self) -> Info:
         """What the collection holds; counted again only when it changed."""
 
@@ -81,9 +94,11 @@ class Served:
         name = hashlib.blake2b(data, digest_size=16).hexdigest()
         folder = self._examples
         write_durably(folder / name, data)
-        kept = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
-        for old in kept[:-_EXAMPLES_KEPT]:
-            old.unlink(missing_ok=True)
+        room = _EXAMPLES_ROOM
+        for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True):
+            room -= path.stat().st_size
+            if room < 0 and path.name != name:
+                path.unlink(missing_ok=True)
         return name, size_wh
 
     def example(self, name: str) -> bytes:

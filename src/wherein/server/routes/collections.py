@@ -36,9 +36,8 @@ async def collection(served: ServedHere) -> CollectionOut:
 
 async def _describe(served: Served) -> CollectionOut:
     info = await served.info()
-    kinds = {
-        layer.kind for layer in info.layers if layer.encoder in ("", info.encoder) or layer.kind.startswith("local")
-    }
+    own = ("", info.encoder)
+    kinds = {layer.kind for layer in info.layers if layer.encoder in own or layer.kind.startswith("local")}
     words = [*SEARCHES, *(kind for kind in sorted(kinds) if kind.startswith("static-")), *_GRIDS, *KERNELS]
     return CollectionOut(
         name=served.name,
@@ -66,9 +65,10 @@ async def images(
 ) -> ImagesOut:
     """Images by id, a page at a time, to the last one."""
 
+    passing = await served.listed(asked.model_dump(exclude={"offset", "limit"}))
+    page = passing[asked.offset : asked.offset + asked.limit]
+
     def look(found: Collection) -> ImagesOut:
-        passing = found.image_ids(**asked.model_dump(exclude={"offset", "limit"}))
-        page = passing[asked.offset : asked.offset + asked.limit]
         lines = [ImageLine(image_id=image_id, size_wh=found.details(image_id).size_wh) for image_id in page]
         return ImagesOut(total=len(passing), offset=asked.offset, images=lines)
 
