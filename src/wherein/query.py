@@ -42,7 +42,7 @@ STEPS: Final[dict[str, str]] = {
     "diffusion": "wherein.reranking:DIFFUSION",
 }
 """What is done with a ranking: word → `module:function`, a `wherein.search.Step`."""
-WHERE_SEARCH: Final = "static-9@0.1"
+WHERE_SEARCH: Final = "static-9@0.1~soft"
 """What a query with a place is searched with when no method is named."""
 _WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>\d+(?:\.\d+)?)$", re.DOTALL)
 _MASK: Final = re.compile(r"^(?P<file>.+)#mask=(?P<mask>.+)$", re.DOTALL)
@@ -346,7 +346,10 @@ class Method:
         if self.search is not None:
             return self
         placed = not self.written and any(part.where is not None for part in query.parts)
-        return replace(self, search=WHERE_SEARCH if placed else "whole")
+        if not placed:
+            return replace(self, search="whole")
+        default = self.parse(WHERE_SEARCH)
+        return replace(self, search=default.search, cells=default.cells, written=WHERE_SEARCH)
 
 
 def _grid(word: str, spec: str) -> Grid:

@@ -1,7 +1,8 @@
 """`underwater`: known-item search. A label and the box where it is are a query for the one photo meant."""
 
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from wherein import Box, Hit, Part, Query
 from wherein.bench import metrics
+from wherein.bench.boxes import perturbed
 from wherein.bench.datasets.local import Boxed, files_of, images_under, load_boxed
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.located import hit_point, no_region_warning
@@ -25,12 +27,13 @@ class UnderwaterTask(Task):
 
     benchmark: str
     dataset: Boxed
+    options: Options = field(default_factory=Options)
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "UnderwaterTask":
         """Read the set by its shape."""
-        options.require_only("distractors", benchmark=benchmark)
-        return cls(benchmark=benchmark, dataset=load_boxed(data))
+        options.require_only("perturb", "draw", "distractors", benchmark=benchmark)
+        return cls(benchmark=benchmark, dataset=load_boxed(data), options=options)
 
     def images(self) -> dict[str, Path]:
         """What is searched."""
@@ -50,6 +53,9 @@ class UnderwaterTask(Task):
         made = []
         for name, (image_id, label) in self.targets.items():
             where = max(self.dataset.boxes[image_id][label], key=lambda box: (box.area, box.xyxy))
+            if self.options.perturb is not None:
+                seed = [self.options.draw or 0, zlib.crc32(name.encode("utf-8"))]
+                where = perturbed(where, spread=self.options.perturb, rng=np.random.default_rng(seed))
             made.append(Question(question_id=name, query=Query(parts=(Part(text=label, where=where),))))
         return made
 
