@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from wherein.encoders import Floats
 
-INLIERS_WORTH: Final = 1.5
+INLIERS_WORTH: Final = 2.0
 """Nats of one e-fold more inliers."""
 _MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
 _OUTLIERS: Final = 0.25

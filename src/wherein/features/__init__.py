@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from wherein.region import Box
 
 FEATURE_FAMILIES: Final = {
+    "aliked": "wherein.features.aliked:Aliked",
+    "midlevel": "wherein.features.midlevel:MidLevel",
     "rootsift": "wherein.features.rootsift:RootSift",
+    "xfeat": "wherein.features.xfeat:XFeat",
 }
 ENTRY_POINTS: Final = "wherein.features"
 

@@ -1,0 +1,149 @@
+"""How fast the same thing is found again: features, bags of words, verification.
+
+    python benchmarks/local_features.py [--images FOLDER] [--count 54000]
+
+RootSIFT of a 480 px image and verification of one candidate are measured on the photos of a folder, or on drawn
+pictures where none is given. The bag-of-words query is measured on synthetic histograms (no real collection of that
+size is at hand): words follow a power law and come in bursts. A plain dense tf-idf matrix product runs beside the
+inverted file, with the same histograms and the same words. Medians; `load` is what else the machine did meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+
+from wherein.features import LocalFeatures, load_features
+from wherein.image import IMAGE_SUFFIXES, Image, decode
+from wherein.kernels.bow import Bags
+from wherein.kernels.codebook import Codebook
+from wherein.verify import verify
+
+WORDS_AN_IMAGE = 700
+DENSE_WORDS = 4096
+SIZES = (DENSE_WORDS, 65_536, 1_000_000)
+Words = npt.NDArray[np.int32]
+
+
+def main() -> None:
+    """Print one line a figure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--images", type=Path, help="photos to measure features and verification on")
+    parser.add_argument("--count", type=int, default=54_000, help="images in the bag-of-words index; 0: leave it out")
+    arguments = parser.parse_args()
+    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
+    features_and_verification(arguments.images)
+    if arguments.count:
+        bags_of_words(arguments.count)
+
+
+def features_and_verification(folder: Path | None) -> None:
+    """Milliseconds of RootSIFT at 480 px, and of one verified candidate."""
+    images = photos(folder) if folder is not None else [drawn(seed) for seed in range(24)]
+    small = [shrunk(image, 480) for image in images]
+    family = load_features("rootsift")
+    family.features(small[0], side=480)
+    found = list[LocalFeatures]()
+    spent = [timed(lambda image=image: found.append(family.features(image, side=480))) for image in small]
+    count = median(len(one) for one in found)
+    print(f"RootSIFT of a 480 px image: {1e3 * median(spent):.1f} ms ({count:.0f} features), target 40")
+    spent = [timed(lambda one=one, two=two: verify(one, two)) for one, two in pairwise(found)]
+    print(f"verification of a candidate, 480 px query: {1e3 * median(spent):.1f} ms, target 8")
+    closer = [family.features(image, side=family.query_side) for image in images]
+    spent = [timed(lambda one=one, two=two: verify(one, two)) for one, two in zip(closer, found[1:], strict=False)]
+    count = median(len(one) for one in closer)
+    print(f"verification of a candidate, 800 px query ({count:.0f} features): {1e3 * median(spent):.1f} ms, target 8")
+
+
+def bags_of_words(count: int) -> None:
+    """Milliseconds of a query over `count` images, by inverted file and by dense product."""
+    random = np.random.default_rng(0)
+    for size in SIZES:
+        documents = [histogram(random, size) for _ in range(count)]
+        queries = [histogram(random, size) for _ in range(20)]
+        started = time.perf_counter()
+        bags = Bags.build(documents, words=size)
+        built = time.perf_counter() - started
+        spent = median(timed(lambda query=query, bags=bags: bags.scores(query)) for query in queries)
+        line = f"bag of words, {count:,} images, {size:,} words: {1e3 * spent:.1f} ms a query"
+        if size == DENSE_WORDS:
+            matrix = dense(bags, size)
+            rows = [dense_query(query, bags) for query in queries]
+            plain = median(timed(lambda row=row, matrix=matrix: matrix @ row) for row in rows)
+            assert np.allclose(matrix @ rows[0], bags.scores(queries[0]), atol=1e-4)
+            line += f"; dense product {1e3 * plain:.1f} ms ({matrix.nbytes / 1e9:.1f} GB)"
+        print(f"{line}; built in {built:.1f} s, {len(bags.documents) * 8 / count / 1e3:.1f} kB an image; target 60")
+    assignment(random)
+
+
+def assignment(random: np.random.Generator) -> None:
+    """Milliseconds to find the words of a query's descriptors."""
+    rows = np.abs(random.normal(size=(16_384 + WORDS_AN_IMAGE, 128))).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    codebook = Codebook(rows[:16_384])
+    codebook.words(rows[:1])
+    spent = median(timed(lambda: codebook.words(rows[16_384:])) for _ in range(5))
+    print(f"words of {WORDS_AN_IMAGE} descriptors, 16,384 words: {1e3 * spent:.1f} ms")
+
+
+def histogram(random: np.random.Generator, size: int) -> Words:
+    """Words of one image: drawn from a power law, each repeated as bursts do."""
+    ranks = np.floor(size * random.random(WORDS_AN_IMAGE // 2) ** 1.6).astype(np.int32)
+    return np.repeat(ranks, random.geometric(0.5, len(ranks)))
+
+
+def dense(bags: Bags, size: int) -> npt.NDArray[np.float32]:
+    """(documents, words): the same numbers as a plain matrix."""
+    matrix = np.zeros((bags.count, size), np.float32)
+    matrix[bags.documents, np.repeat(np.arange(size), np.diff(bags.starts))] = bags.values
+    return matrix
+
+
+def dense_query(words: Words, bags: Bags) -> npt.NDArray[np.float32]:
+    """(words,): a query as a plain vector."""
+    row = np.sqrt(np.bincount(words, minlength=len(bags.idf))) * bags.idf
+    return np.asarray(row / np.linalg.norm(row), np.float32)
+
+
+def photos(folder: Path) -> list[Image]:
+    """Up to 24 photos of a folder, evenly chosen."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+    return [decode(path) for path in paths[:: max(1, len(paths) // 24)][:24]]
+
+
+def drawn(seed: int) -> Image:
+    """A picture full of corners, 800 × 600."""
+    random = np.random.default_rng(seed)
+    pixels = np.full((600, 800, 3), 128, np.uint8)
+    for _ in range(700):
+        x, y = int(random.integers(0, 790)), int(random.integers(0, 590))
+        width, height = (int(side) for side in random.integers(4, 60, 2))
+        pixels[y : y + height, x : x + width] = random.integers(0, 256, 3)
+    return Image(pixels, (800, 600))
+
+
+def shrunk(image: Image, side: int) -> Image:
+    """The image with its longer side at `side`."""
+    width, height = image.size_wh
+    scale = side / max(width, height)
+    size_wh = (round(width * scale), round(height * scale))
+    return Image(image.resized(size_wh), size_wh)
+
+
+def timed(act: Callable[[], object]) -> float:
+    """Seconds of one act."""
+    started = time.perf_counter()
+    act()
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()
