@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -133,13 +134,24 @@ def on_the_page(port: int, rounds: int = 10) -> float:
 
 
 def _thumbs(port: int, ids: list[str], seconds: float, results: multiprocessing.Queue[int]) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    """Ask over one kept connection, with as little work of our own as can be: the server is what is measured."""
+    head = "HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    requests = [f"GET {HERE}/thumb?image_id={image_id} {head}".encode() for image_id in ids]
     end, count = time.perf_counter() + seconds, 0
-    while time.perf_counter() < end:
-        connection.request("GET", f"{HERE}/thumb?image_id={ids[count % len(ids)]}")
-        answer = connection.getresponse()
-        answer.read()
-        count += answer.status == 200
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while time.perf_counter() < end:
+            connection.sendall(requests[count % len(requests)])
+            answer = connection.recv(1 << 16)
+            while b"\r\n\r\n" not in answer:
+                answer += connection.recv(1 << 16)
+            length = int(answer.split(b"content-length: ", 1)[1].split(b"\r\n", 1)[0])
+            missing = answer.index(b"\r\n\r\n") + 4 + length - len(answer)
+            while missing > 0:
+                missing -= len(connection.recv(1 << 16))
+            if not answer.startswith(b"HTTP/1.1 200"):
+                raise RuntimeError(answer[:200])
+            count += 1
     results.put(count)
 
 
