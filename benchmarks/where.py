@@ -118,23 +118,23 @@ def own_boxes(data: Path) -> str:
 
 
 def speed(data: Path) -> str:
-    """Milliseconds of locating in one hit whose layers are in memory."""
+    """Milliseconds of processor time to locate in one hit whose layers are in memory."""
     encoder, dataset = load("mini", threads=2), load_masks(data)
     clip = dataset.clips[0]
     masked = Part(image=dataset.root / clip.query, mask=read_mask(clip.masks[clip.query]))
     scenes = [scene_of(decode(dataset.root / name), encoder) for name in clip.frames()]
     rows = []
     for name, part in (("a region of an example", masked), ("a text", Part(text=clip.name))):
-        started = time.perf_counter()
+        started = time.process_time()
         sought = sought_of(Query((part,)), encoder)
-        asking = time.perf_counter() - started
+        asking = time.process_time() - started
         each = []
         for refine in (False, True):
             laps = []
             for scene in scenes * 5:
-                started = time.perf_counter()
+                started = time.process_time()
                 locate_in(scene, sought, refine=refine)
-                laps.append(time.perf_counter() - started)
+                laps.append(time.process_time() - started)
             each.append(float(np.median(laps)))
         rows.append([name, *(f"{1000 * value:.1f}" for value in (*each, asking))])
         print(f"locate, {name}: coarse {1000 * each[0]:.1f} ms, refined {1000 * each[1]:.1f} ms a hit", flush=True)
@@ -236,7 +236,8 @@ leaves it out.
 SPEED_TEXT = """
 ### Speed
 
-Medians on two cores that other work shared; grids and thumbs as a collection keeps them. A hit's layers take 64 kB
+Medians of processor time, all threads together, since other work shared the two cores; grids and thumbs as a
+collection keeps them. A hit's layers take 64 kB
 (`dense`), 16 kB (`patches`) and about 10 kB (`thumbs`).
 
 """
