@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import FileResponse, RedirectResponse, Response
 
 import wherein
+from wherein.errors import WhereinError
 from wherein.server import problems
 from wherein.server.guard import Guard
 from wherein.server.jobs import Jobs
@@ -41,7 +43,10 @@ def create_app(folders: Sequence[Path], settings: Settings | None = None) -> Fas
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with anyio.create_task_group() as warming:
+            warming.start_soon(_warm, library)
+            yield
+            warming.cancel_scope.cancel()
         running.stop()
         library.close()
 
@@ -66,6 +71,13 @@ def create_app(folders: Sequence[Path], settings: Settings | None = None) -> Fas
     app.add_middleware(QuickThumbs, thumbs=app.state.thumbs)
     app.add_middleware(Guard, settings=limits)
     return app
+
+
+async def _warm(library: Library) -> None:
+    """Load what searches need before somebody waits for it; what cannot be loaded is said when it is asked for."""
+    for name in library.names():
+        with suppress(WhereinError):
+            await library.get(name).searching(lambda collection: collection.search("anything", k=1))
 
 
 def _describe_errors(app: FastAPI) -> None:
