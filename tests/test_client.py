@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from wherein.query import Part
 from wherein.region import Box
 from wherein.server.settings import Settings
 
+HALVES = np.zeros((20, 20, 3), np.uint8)
+HALVES[:, :10, 0] = HALVES[:, 10:, 2] = 255
 QUERIES: list[tuple[str, Any, dict[str, Any]]] = [
     ("a text", "red", {}),
     ("a text with a weight and a place", "blue in the upper left^2", {}),
@@ -26,6 +29,9 @@ QUERIES: list[tuple[str, Any, dict[str, Any]]] = [
     ("an array", np.full((20, 20, 3), (255, 0, 0), np.uint8), {"k": 2}),
     ("a picture", PIL.Image.new("RGB", (30, 20), "blue"), {"folder": "holiday"}),
     ("an image with a box", "FILE", {"method": "patches"}),
+    ("an image with a mask", Part(image=HALVES, mask=HALVES[:, :, 2] > 0), {"method": "whole+locate"}),
+    ("among some", "red", {"among": ["blue.png", "holiday/half.png"]}),
+    ("outlined", "red", {"method": "whole+locate"}),
     ("only one answer", "green", {"k": 1, "min_side": 10}),
     ("nothing passes", "green", {"min_side": 9999}),
 ]
@@ -38,8 +44,11 @@ def test_answers_are_equal(
     if isinstance(query, str) and query == "FILE":
         query = Part(image=folder / "holiday" / "half.png", box=Box(0, 0, 0.5, 1))
     here, there = collection.search(query, **options), connect(served).search(query, **options)
-    assert there.hits == here.hits
-    assert there == here
+    assert [replace(hit, mask=None) for hit in there] == [replace(hit, mask=None) for hit in here]
+    for one, other in zip(there, here, strict=True):
+        assert (one.mask is None) == (other.mask is None)
+        assert one.mask is None or other.mask is None or np.array_equal(one.mask, other.mask)
+    assert replace(there, hits=()) == replace(here, hits=())
 
 
 def test_the_command_gives_the_same(served: str, folder: Path) -> None:
