@@ -5,7 +5,7 @@ from math import erfc, log, sqrt
 import numpy as np
 import pytest
 
-from wherein.evidence import inlier_evidence, surprise
+from wherein.evidence import fused, inlier_evidence, surprise
 
 
 def test_nothing_and_equal_scores_say_nothing() -> None:
@@ -44,5 +44,22 @@ def test_mostly_equal_scores_do_not_make_a_small_one_enormous() -> None:
 
 
 def test_more_inliers_are_more_evidence_and_none_are_none() -> None:
-    assert inlier_evidence(0) == 0.0
-    assert 0 < inlier_evidence(10) < inlier_evidence(100) < 2.1 * inlier_evidence(10)
+    middle = np.full((100, 2), 0.5, np.float32)
+    assert inlier_evidence(middle[:0], centred=True) == 0.0
+    assert inlier_evidence(middle[:10], centred=True) == pytest.approx(2 * log(11))
+    assert 0 < inlier_evidence(middle[:10], centred=True) < inlier_evidence(middle, centred=True)
+
+
+def test_inliers_at_the_border_of_a_photo_count_less_than_those_in_its_middle() -> None:
+    border = np.array([[0.0, 0.5], [1.0, 0.5], [0.5, 0.0], [0.5, 1.0]], np.float32)
+    # One half side away is 2.5 standard deviations: exp(−3.125) each.
+    assert inlier_evidence(border, centred=True) == pytest.approx(2 * log(1 + 4 * 0.04394), rel=1e-3)
+    assert inlier_evidence(border, centred=False) == pytest.approx(2 * log(5))
+
+
+def test_fusing_counts_an_embedding_half_again_and_local_scores_as_roots() -> None:
+    random = np.random.default_rng(2)
+    cosines, shares = random.random(50).astype(np.float32), random.random(50).astype(np.float32)
+    expected = 1.5 * surprise(cosines) + surprise(np.sqrt(shares))
+    assert np.allclose(fused(cosines, [shares]), expected, rtol=1e-5)
+    assert np.allclose(fused(cosines, []), 1.5 * surprise(cosines), rtol=1e-5)

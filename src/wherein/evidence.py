@@ -8,6 +8,7 @@ global, and what merely varies adds little (Fisher's way of combining tests).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -15,8 +16,12 @@ import numpy.typing as npt
 
 from wherein.encoders import Floats
 
+EMBEDDING_WORTH: Final = 1.5
+"""Cosines scatter like normal values and shares of words have a longer tail, which overstates how they stand out."""
 INLIERS_WORTH: Final = 2.0
 """Nats of one e-fold more inliers."""
+CENTRE: Final = 0.4
+"""How far from the middle of a photo its subject reaches, in half sides (one standard deviation)."""
 _MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
 _OUTLIERS: Final = 0.25
 
@@ -33,9 +38,22 @@ def surprise(scores: Floats) -> Floats:
     return np.asarray(_tail(away), np.float32)
 
 
-def inlier_evidence(inliers: int) -> float:
-    """Nats that verified inliers add; 0 for none."""
-    return INLIERS_WORTH * float(np.log1p(inliers))
+def fused(embedding: Floats, local: Sequence[Floats]) -> Floats:
+    """Nats of every image: cosines, and scores of local features as roots, since shares of words are skewed."""
+    parts = [EMBEDDING_WORTH * surprise(embedding)]
+    parts += [surprise(np.sqrt(np.maximum(scores, 0.0))) for scores in local]
+    return np.asarray(np.sum(parts, axis=0), np.float32)
+
+
+def inlier_evidence(places: Floats, *, centred: bool) -> float:
+    """Nats that verified inliers add, from their places (n, 2) in the query, in [0, 1]; 0 for none.
+
+    In a whole photo (`centred`) those in the middle count most: what is asked for is there, and things that happen
+    to stand on the same carpet match around it.
+    """
+    apart = np.square(np.asarray(places, np.float64) - 0.5).sum(axis=1) / 0.25
+    weights = np.exp(-apart / (2 * CENTRE**2)) if centred else np.ones(len(places))
+    return INLIERS_WORTH * float(np.log1p(weights.sum()))
 
 
 def _tail(away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

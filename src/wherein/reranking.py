@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,15 +10,17 @@ import numpy as np
 
 from wherein.encoders import Floats
 from wherein.errors import QueryError
-from wherein.evidence import inlier_evidence, surprise
+from wherein.evidence import fused, inlier_evidence
 from wherein.expansion import NEIGHBOURS, diffuse, expanded_scores
+from wherein.features import LocalFeatures
 from wherein.index import best
-from wherein.local import query_features
+from wherein.local import LocalIndex, query_features
 from wherein.masks import from_polygons
+from wherein.query import Part
 from wherein.region import Box
 from wherein.scorers import WholeScorer
 from wherein.search import Candidate, Context, Ranked
-from wherein.verify import NOTHING, Verification, verify
+from wherein.verify import Verification, verify
 
 VERIFIED: Final = 50
 """Candidates that are verified."""
@@ -40,19 +43,15 @@ class VerifyStep:
         local = context.view.local
         if local is None:
             raise QueryError("sp needs the layer local: index with --layers global,thumbs,local.")
-        examples = [found for part, found in query_features(context.query, local.family) if not part.negative]
+        examples = [pair for pair in query_features(context.query, local.family) if not pair[0].negative]
         head, tail = ranked.candidates[: self.depth], ranked.candidates[self.depth :]
-        verified = []
-        for one in head:
-            stored = local.features(one.image)
-            each = [NOTHING] if stored is None else [verify(example, stored) for example in examples]
-            found = max(each, key=lambda seen: seen.inliers)
-            verified.append((_outlined(one, found, (1, 1) if stored is None else stored.size_wh), found))
+        verified = [_verified(one, examples, local) for one in head]
         if context.method.embeds:
             base = ranked if ranked.score_kind == "evidence" else _as_evidence(ranked, context)
-            return _summed(verified, base, tail=base.candidates[self.depth :])
-        order = sorted(verified, key=lambda pair: (-pair[1].inliers, -pair[0].score, pair[0].image))
-        first = [replace(one, score=_inlier_score(one, found)) for one, found in order]
+            added = {one.image: nats for one, nats in verified}
+            return _summed(base, seen={one.image: one for one, _ in verified}, added=added)
+        order = sorted((one for one, _ in verified), key=lambda one: (-(one.inliers or 0), -one.score, one.image))
+        first = [replace(one, score=_inlier_score(one)) for one in order]
         return Ranked((*first, *tail), "inliers")
 
 
@@ -108,21 +107,33 @@ def _ranked(scores: Floats, context: Context, before: Ranked, *, kind: str) -> R
     return Ranked(tuple(replace(known.get(i, Candidate(i, s)), score=s) for i, s in found), kind)
 
 
+def _verified(
+    one: Candidate, examples: Sequence[tuple[Part, LocalFeatures]], local: LocalIndex
+) -> tuple[Candidate, float]:
+    """A candidate with the inliers and the outline of the example that it shows best, and the nats they are worth."""
+    stored = local.features(one.image)
+    if stored is None:
+        return replace(one, inliers=0), 0.0
+    each = [(verify(features, stored), part, features) for part, features in examples]
+    found, part, features = max(each, key=lambda seen: seen[0].inliers)
+    places = features.keypoints[found.matches[:, 0], :2]
+    nats = inlier_evidence(places, centred=part.region is None)
+    return _outlined(one, found, stored.size_wh), nats
+
+
 def _as_evidence(ranked: Ranked, context: Context) -> Ranked:
-    nats = surprise(context.scores)
+    nats = fused(context.scores, [])
     return Ranked(tuple(replace(one, score=float(nats[one.image])) for one in ranked.candidates), "evidence")
 
 
-def _summed(verified: list[tuple[Candidate, Verification]], base: Ranked, *, tail: tuple[Candidate, ...]) -> Ranked:
-    scored = {one.image: one.score for one in base.candidates}
-    found = [replace(one, score=scored[one.image] + inlier_evidence(seen.inliers)) for one, seen in verified]
-    merged = sorted((*found, *tail), key=lambda one: (-one.score, one.image))
-    return Ranked(tuple(merged), "evidence")
+def _summed(base: Ranked, *, seen: Mapping[int, Candidate], added: Mapping[int, float]) -> Ranked:
+    summed = [replace(seen.get(one.image, one), score=one.score + added.get(one.image, 0.0)) for one in base.candidates]
+    return Ranked(tuple(sorted(summed, key=lambda one: (-one.score, one.image))), "evidence")
 
 
-def _inlier_score(one: Candidate, found: Verification) -> float:
+def _inlier_score(one: Candidate) -> float:
     """Inliers where there are any, else what it was, which is below 1."""
-    return float(min(found.inliers, CERTAIN)) if found.found else one.score
+    return float(min(one.inliers, CERTAIN)) if one.inliers else one.score
 
 
 def _outlined(one: Candidate, found: Verification, size_wh: tuple[int, int]) -> Candidate:

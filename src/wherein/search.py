@@ -13,7 +13,7 @@ import numpy as np
 from wherein.embed import detail
 from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import QueryError
-from wherein.evidence import surprise
+from wherein.evidence import fused
 from wherein.image import decode
 from wherein.index import Ints, Mask, best
 from wherein.local import LocalIndex, query_features
@@ -175,10 +175,9 @@ def _by_local_features(query: Query, index: LocalIndex, method: Method, *, alone
 
 
 def _fused(sources: Sequence[_Scored]) -> _Scored:
-    """The sum of how much each kind of score stands out. Roots, since shares of words are skewed to the right."""
+    """The sum of how much each kind of score stands out."""
     embedding, *local = sources
-    parts = [surprise(embedding.scores), *(surprise(np.sqrt(np.maximum(one.scores, 0.0))) for one in local)]
-    return _Scored(np.asarray(np.sum(parts, axis=0), np.float32), "evidence", embedding.regions)
+    return _Scored(fused(embedding.scores, [one.scores for one in local]), "evidence", embedding.regions)
 
 
 def _load_step(word: str) -> Step:
