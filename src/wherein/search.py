@@ -189,8 +189,9 @@ def _load_step(word: str) -> Step:
 def notes(query: Query, method: Method) -> tuple[str, ...]:
     """What a person should know about how the query was read."""
     said = [f"read “{part.said_where}” as a place: {part.where}" for part in query.parts if part.said_where is not None]
-    if method.search == "whole" and any(part.where is not None for part in query.parts):
-        said.append("method whole looks at the whole image: the place was not used. Try --method static-9@0.1.")
+    if method.search in ("whole", "proposals") and any(part.where is not None for part in query.parts):
+        looks = "at the whole image" if method.search == "whole" else "anywhere in the image"
+        said.append(f"method {method.search} looks {looks}: the place was not used. Try --method static-9@0.1.")
     return tuple(said)
 
 
