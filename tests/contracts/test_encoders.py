@@ -95,6 +95,7 @@ def export(folder: Path, *, text: bool = True, masked: bool = False, **settings:
 # --- the contract --------------------------------------------------------------------------------------
 
 SPECS = [
+    pytest.param(lambda folder: "mini", id="mini"),
     pytest.param(lambda folder: "toy", id="toy"),
     pytest.param(lambda folder: "toy:16", id="toy with another grid"),
     pytest.param(lambda folder: export(folder / "pair"), id="an exported pair"),

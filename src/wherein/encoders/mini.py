@@ -15,12 +15,13 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.encoders import Encoded, Floats
+from wherein.encoders.hubs import Hubs
 from wherein.encoders.onnx import session
 from wherein.errors import SpecError
 from wherein.image import Image, Pixels
 
 WEIGHTS: Final = Path(__file__).parent / "weights" / "mini"
-FILES: Final = ("image.onnx", "text.onnx", "patch_basis.npy", "tokenizer.json")
+FILES: Final = ("image.onnx", "text.onnx", "patch_basis.npy", "tokenizer.json", "hubs.npz")
 VARIANTS: Final = ("", "dense")
 MAX_TOKENS: Final = 64
 
@@ -72,7 +73,7 @@ class MiniEncoder:
             return Encoded(*empty)
         runs = [self._image.run(None, {"pixels": batch[i : i + 1]}) for i in range(len(batch))]
         global_, patches, dense = (np.concatenate(parts) for parts in zip(*runs, strict=True))
-        return Encoded(global_, patches, dense)
+        return Encoded(self._hubs.level_images(global_), patches, dense)
 
     def texts(self, texts: Sequence[str]) -> Floats:
         """Embed texts, a bare noun or a sentence: (n, 512)."""
@@ -81,7 +82,12 @@ class MiniEncoder:
         encodings = self._tokenizer.encode_batch(list(texts))
         ids = np.array([row.ids for row in encodings], np.int64)
         mask = np.array([row.attention_mask for row in encodings], np.int64)
-        return np.asarray(self._text.run(None, {"input_ids": ids, "attention_mask": mask})[0], np.float32)
+        found = np.asarray(self._text.run(None, {"input_ids": ids, "attention_mask": mask})[0], np.float32)
+        return self._hubs.level_texts(found)
+
+    @cached_property
+    def _hubs(self) -> Hubs:
+        return Hubs.read(WEIGHTS / "hubs.npz")
 
     @cached_property
     def _image(self) -> Any:

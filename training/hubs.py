@@ -1,0 +1,89 @@
+"""The bank and directions with which `wherein.encoders.hubs` levels hubs, from the exported towers and the captions.
+
+    python hubs.py --data DATA --weights ../src/wherein/encoders/weights/mini
+
+Run it after export.py. Sharpness and strength were chosen on the 700 held-back captioned training photographs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import random
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from PIL import Image as Pictures
+from tokenizers import Tokenizer
+
+Floats = NDArray[np.float32]
+CAPTIONS, NAMES, PHOTOS = 3000, 1000, 400
+HUMAN = ("coco_human", "flickr8k")
+
+
+def main() -> None:
+    """Write hubs.npz beside the towers."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--weights", type=Path, required=True)
+    parser.add_argument("--held-back", type=Path, help="a file of validation picture names, one a line")
+    arguments = parser.parse_args()
+    held = set(arguments.held_back.read_text().split()) if arguments.held_back else set()
+    rows = [json.loads(line) for line in (arguments.data / "captions.jsonl").open()]
+    rows = sorted((row for row in rows if row["file"] not in held), key=lambda row: (row["shard"], row["file"]))
+    rng = random.Random(7)
+    human = rng.sample([row for row in rows if row["source"] in HUMAN], CAPTIONS)
+    named = rng.sample([row for row in rows if row["source"] not in HUMAN], NAMES)
+    bank = embed_texts([rng.choice(row["texts"]) for row in human], arguments.weights)
+    texts = np.concatenate([bank, embed_texts([row["texts"][0] for row in named], arguments.weights)])
+    images, patches = embed_pictures(rng.sample(rows, PHOTOS), arguments.data, arguments.weights)
+    u, v = unused_directions(texts, images, patches)
+    starts = np.log(np.exp(25.0 * (images @ bank.T)).mean(axis=1)) / 25.0
+    path = arguments.weights / "hubs.npz"
+    np.savez(path, bank=bank.astype(np.float16), u=u, v=v, mean=np.float32(starts.mean()))
+    print(f"{path}: {path.stat().st_size:,} bytes; head start {starts.mean():.3f} ± {starts.std():.3f}")
+
+
+def unused_directions(texts: Floats, images: Floats, patches: Floats) -> tuple[Floats, Floats]:
+    """Two directions orthogonal to every text that pictures use least."""
+    strengths, directions = np.linalg.eigh(texts.T.astype(np.float64) @ texts)
+    unused = directions[:, strengths < 1e-6 * strengths[-1]]
+    energy = sum(rows.T.astype(np.float64) @ rows / len(rows) for rows in (images, patches))
+    _, least = np.linalg.eigh(unused.T @ energy @ unused)
+    u, v = (unused @ least[:, :2]).T.astype(np.float32)
+    return u, v
+
+
+def embed_texts(texts: list[str], weights: Path) -> Floats:
+    """(n, d), as the text tower gives them."""
+    session = onnxruntime.InferenceSession(str(weights / "text.onnx"))
+    tokenizer = Tokenizer.from_file(str(weights / "tokenizer.json"))
+    tokenizer.enable_truncation(64)
+    tokenizer.enable_padding()
+    parts = []
+    for start in range(0, len(texts), 32):
+        rows = tokenizer.encode_batch(texts[start : start + 32])
+        feeds = {"input_ids": [row.ids for row in rows], "attention_mask": [row.attention_mask for row in rows]}
+        parts.append(session.run(None, {name: np.array(values, np.int64) for name, values in feeds.items()})[0])
+    return np.concatenate(parts)
+
+
+def embed_pictures(rows: list[dict[str, str]], data: Path, weights: Path) -> tuple[Floats, Floats]:
+    """(n, d) embeddings and (m, d) patches, as the image tower gives them."""
+    session = onnxruntime.InferenceSession(str(weights / "image.onnx"))
+    images, patches = [], []
+    for row in rows:
+        with zipfile.ZipFile(data / row["shard"]) as archive:
+            picture = Pictures.open(io.BytesIO(archive.read(row["file"]))).convert("RGB").resize((256, 256))
+        found = session.run(None, {"pixels": np.asarray(picture)[None]})
+        images.append(found[0][0])
+        patches.append(found[1].reshape(-1, found[1].shape[-1])[::16])
+    return np.stack(images), np.concatenate(patches)
+
+
+if __name__ == "__main__":
+    main()
