@@ -63,11 +63,12 @@ def locate_in(
 
 
 def heatmap(scene: Scene, sought: Sought, *, localizer: str = "auto") -> Heatmap:
-    """`auto` matches regions of examples and compares texts; a query of both gets the mean of the two."""
+    """`auto` matches regions of examples, compares the rest and lets a text support itself; both get their mean."""
     if localizer != "auto":
         return load_localizer(localizer)(sought, scene)
     matched = [example for example in (*sought.patches, *sought.dense) if not example.whole]
-    compared = load_localizer("similar")(sought, scene) if sought.texts or not matched else None
+    word = "support" if sought.texts and not matched else "similar"
+    compared = load_localizer(word)(sought, scene) if sought.texts or not matched else None
     if not matched:
         return compared if compared is not None else np.zeros((1, 1), np.float32)
     heat = load_localizer("match")(sought, scene)

@@ -11,12 +11,13 @@ import numpy as np
 
 from wherein.encoders import Floats, unit
 from wherein.localizers import Heatmap, Scene, Sought
+from wherein.localizers.edges import enlarged
 from wherein.localizers.match import MatchLocalizer
 
 SURE: Final = 0.7
 UNSURE: Final = 0.3
-TEMPERATURE: Final = 0.1
-SHARE: Final = 0.5
+TEMPERATURE: Final = 0.2
+SHARE: Final = 0.8
 """How much the image's own prototypes count beside the query."""
 
 
@@ -24,10 +25,12 @@ class SupportLocalizer:
     """Matching (or similarity, for a text) first; then prototypes of what it is sure of."""
 
     def __call__(self, sought: Sought, scene: Scene) -> Heatmap:
-        """A heatmap at the resolution of the first."""
+        """A heatmap on the dense grid, where the image has one: a text gets its outlines from there."""
         first = MatchLocalizer()(sought, scene)
-        grid = next((g for g in (scene.dense, scene.patches) if g is not None and g.shape[:2] == first.shape), None)
-        return first if grid is None else supported(first, grid)
+        grid = scene.patches if scene.dense is None else scene.dense
+        if grid is None:
+            return first
+        return supported(enlarged(first, size_wh=(grid.shape[1], grid.shape[0])), grid)
 
 
 def supported(heat: Heatmap, grid: Floats) -> Heatmap:
