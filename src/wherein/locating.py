@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import cv2
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from wherein.embed import detail, thumbnail
 from wherein.encoders import Encoder, Floats, load, unit
@@ -212,7 +213,9 @@ class LocateStep:
         """The same ranking, located."""
         sought, where = sought_of(context.query, context.encoder), places(context.query)
         count = min(context.k, LOCATED_MOST)
-        located = [_located(one, context, sought, where)[0] for one in ranked.candidates[:count]]
+        # The products of one hit are too small to share: a second thread only waits for the first.
+        with threadpool_limits(1):
+            located = [_located(one, context, sought, where)[0] for one in ranked.candidates[:count]]
         return replace(ranked, candidates=(*located, *ranked.candidates[count:]))
 
 
@@ -228,7 +231,8 @@ class SegrankStep:
         if len(first) < 2:
             return ranked
         sought, where = sought_of(context.query, context.encoder), places(context.query)
-        located = [_located(one, context, sought, where) for one in first]
+        with threadpool_limits(1):
+            located = [_located(one, context, sought, where) for one in first]
         totals = _standardised([one.score for one in first]) + _standardised([score for _, score in located])
         order = np.argsort(-totals, kind="stable")
         head = [replace(located[number][0], score=float(totals[number])) for number in order.tolist()]
