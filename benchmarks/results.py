@@ -1,0 +1,92 @@
+"""The committed table of the development sets: every set with the methods that make sense on it.
+
+    python benchmarks/results.py EVAL_FOLDER [--out out/results] [--page docs/results/development.md]
+
+EVAL_FOLDER holds `captions`, `covers`, … as `wherein bench run` reads them. Every row is one `wherein bench run`;
+what is finished is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+METHODS = {
+    "captions": ["mini"],
+    "covers": ["mini", "bow", "bow+sp", "mini+bow+sp"],
+    "facades": ["mini", "bow", "bow+sp", "mini+bow+sp"],
+    "objects": ["mini", "bow+sp", "mini+bow+sp"],
+    "masks": ["mini", "mini+locate"],
+    "road": ["mini", "mini+patches", "mini+proposals"],
+    "underwater": ["mini", "mini+patches", "mini+static-9", "mini+static-9@0.1", "mini+proposals"],
+}
+HEAD = """# Development sets
+
+Made by `python benchmarks/results.py EVAL_FOLDER`; each row is `wherein bench run SET --data EVAL_FOLDER/SET --method
+METHOD`. Percent, except mean and median ranks. These sets were looked at while building; others are held back.
+Seconds are of a shared machine with two cores: compare rows, not absolute values.
+"""
+
+
+def main() -> None:
+    """Run what is missing, then write the page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("out/results"))
+    parser.add_argument("--page", type=Path, default=Path("docs/results/development.md"))
+    arguments = parser.parse_args()
+    sections = [HEAD]
+    for name, methods in METHODS.items():
+        rows = {method: run(name, method, arguments.data / name, arguments.out / name) for method in methods}
+        sections.append(section(name, rows))
+    arguments.page.parent.mkdir(parents=True, exist_ok=True)
+    arguments.page.write_text("\n".join(sections), "utf-8")
+
+
+def run(name: str, method: str, data: Path, out: Path) -> dict[str, float]:
+    """The figures of one run, flat."""
+    words = ["bench", "run", name, "--data", str(data), "--method", method, "--out", str(out / method), "--json"]
+    done = subprocess.run([sys.executable, "-m", "wherein", *words], stdout=subprocess.PIPE, text=True, check=True)
+    document = json.loads(done.stdout)
+    timing = document.pop("timing")
+    size = document.pop("bytes_per_image")
+    return flat(document) | {"s/query": timing["seconds_per_query"], "bytes/image": size}
+
+
+def flat(document: dict[str, object], prefix: str = "") -> dict[str, float]:
+    """Nested figures under names such as `mIoU S`."""
+    found: dict[str, float] = {}
+    for key, value in document.items():
+        name = f"{prefix} {key}".strip()
+        if isinstance(value, dict):
+            found |= flat(value, name)
+        elif isinstance(value, int | float):
+            found[name] = float(value)
+    return found
+
+
+def section(name: str, rows: dict[str, dict[str, float]]) -> str:
+    """A Markdown table of one set."""
+    columns = list(dict.fromkeys(column for figures in rows.values() for column in figures))
+    lines = [f"\n## {name}\n", f"| method | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for method, figures in rows.items():
+        lines.append(f"| `{method}` | {' | '.join(shown(column, figures.get(column)) for column in columns)} |")
+    return "\n".join(lines)
+
+
+def shown(column: str, value: float | None) -> str:
+    """Percent for fractions; ranks, seconds and bytes as they are."""
+    if value is None:
+        return "–"
+    if column == "bytes/image":
+        return f"{value:,.0f}"
+    if column == "s/query":
+        return f"{value:.3f}"
+    return f"{value:.1f}" if column.split()[-1] in ("MedR", "MNR") else f"{100 * value:.1f}"
+
+
+if __name__ == "__main__":
+    main()
