@@ -316,6 +316,13 @@ class Catalogue:
         )
         return int(found.fetchone()[0])
 
+    def rows_of(self, layer: str) -> int:
+        """How many rows of a layer images point to; an image has one, or one per tile or cell."""
+        found = self._db.execute(
+            "SELECT COUNT(*) FROM shards s JOIN rows r ON r.shard = s.id WHERE s.layer = ?", (layer,)
+        )
+        return int(found.fetchone()[0])
+
     def describe(self, image: int) -> tuple[ImageRecord, FileRecord]:
         """What is known of one image."""
         row = self._db.execute(

@@ -302,13 +302,15 @@ class Collection:
         self._store.refresh()
         catalogue = self._store.catalogue
         live, gone, skipped = catalogue.counts()
-        sizes = Counter[str]()
+        sizes, rows = Counter[str](), Counter[str]()
         for _, name, written in catalogue.shards():
             sizes[name] += written.bytes
+            rows[name] += written.rows
         layers = tuple(
-            LayerInfo(layer.kind, layer.spec, covered, sizes[name] / max(covered, 1))
+            LayerInfo(layer.kind, layer.spec, covered, sizes[name] / max(rows[name], 1) * per_image)
             for name, layer in self._store.manifest.layers.items()
             for covered in [catalogue.covered(name)]
+            for per_image in [catalogue.rows_of(name) / max(covered, 1)]
         )
         return Info(
             folder=self.folder,
