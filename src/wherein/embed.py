@@ -30,7 +30,7 @@ from wherein.shards import Array
 from wherein.store import THUMBS, Layer, Piece
 from wherein.video import is_video, keyframe_id, keyframes
 
-BATCH: Final = 16
+BATCH: Final = 8
 THUMB_SIDE: Final = 256
 THUMB_QUALITY: Final = 80
 LOCAL: Final = "local"
@@ -165,7 +165,7 @@ class Embedder:
         self._ready = list[_Prepared]()
         self._decoding = 0
         self._state = threading.Condition()
-        self._outcomes: queue.Queue[Outcome | BaseException | None] = queue.Queue(maxsize=4 * BATCH * workers)
+        self._outcomes: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(maxsize=8 * workers)
         self._stopped = threading.Event()
 
     def run(self, tasks: Iterable[Task]) -> Generator[Outcome, None, None]:
@@ -185,13 +185,13 @@ class Embedder:
         running = len(threads)
         try:
             while running:
-                outcome = self._outcomes.get()
-                if outcome is None:
+                outcomes = self._outcomes.get()
+                if outcomes is None:
                     running -= 1
-                elif isinstance(outcome, BaseException):
-                    raise outcome
+                elif isinstance(outcomes, BaseException):
+                    raise outcomes
                 else:
-                    yield outcome
+                    yield from outcomes
         finally:
             self._stopped.set()
             with self._state:
@@ -251,12 +251,12 @@ class Embedder:
                 return
             item = self._read(task)
             if isinstance(item, Known):
-                self._outcomes.put(item)
+                self._outcomes.put([item])
                 return
             with self._state:
                 self._ready.append(item)
         except ImageError as error:
-            self._outcomes.put(Skipped(task.file, _without_name(str(error), task)))
+            self._outcomes.put([Skipped(task.file, _without_name(str(error), task))])
         finally:
             with self._state:
                 self._decoding -= 1
@@ -280,7 +280,7 @@ class Embedder:
         """One worker takes a whole video, in order and a batch at a time, so that memory stays flat."""
         file = replace(task.file, hash=_hash_file(path))
         if self._known(file):
-            self._outcomes.put(Known(file, task))
+            self._outcomes.put([Known(file, task)])
             return
         batch = list[_Prepared]()
         for frame in keyframes(path):
@@ -317,7 +317,7 @@ class Embedder:
         arrays = {
             layer.name: stored(vectors.get(layer.kind, encoded.global_), layer, self._encoder) for layer in self._layers
         }
-        start = 0
+        start, done = 0, list[Outcome]()
         for item in batch:
             own, end = dict[str, Array](), start + len(item.piece.boxes)
             for name, rows in arrays.items():
@@ -326,8 +326,9 @@ class Embedder:
             for name, cells in item.piece.cells.items():
                 own[name] = arrays[name][end : end + len(cells)]
                 end += len(cells)
-            self._outcomes.put(replace(item.piece, arrays=own))
+            done.append(replace(item.piece, arrays=own))
             start = end
+        self._outcomes.put(done)  # a batch at a time: the consumer wakes up seldom
 
 
 def stored(vectors: Floats | None, layer: Layer, encoder: Encoder) -> Array:
