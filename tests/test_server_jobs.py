@@ -30,7 +30,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     hurry, quick = threading.Event(), ToyEncoder.images
 
     def images(self: ToyEncoder, batch: Pixels) -> Any:
-        hurry.wait(0.2)
+        hurry.wait(1.0)
         return quick(self, batch)
 
     monkeypatch.setattr(ToyEncoder, "images", images)
@@ -86,6 +86,8 @@ def test_one_job_at_a_time(http: httpx.Client, folder: Path, paint: Paint, slow:
     first = http.post("/jobs", json={"folder": str(folder), "collection": "pictures"}).json()
     second = http.post("/jobs", json={"folder": str(folder), "collection": "pictures"})
     assert (second.status_code, second.json()["error"]["kind"]) == (409, "Conflict")
+    while not (folder / ".wherein" / "writer.json").exists():  # the job has begun, but may not write yet
+        time.sleep(0.01)
     tagged = http.post("/collections/pictures/tags", json={"tag": "a", "image_ids": ["red.png"]})
     assert (tagged.status_code, tagged.json()["error"]["kind"]) == (409, "CollectionLocked")
     slow.set()

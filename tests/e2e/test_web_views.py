@@ -78,7 +78,9 @@ def test_annotating_writes_what_the_benchmark_reads(page: Page, site: Any, tmp_p
     page.goto("/?view=annotate")
     page.get_by_label("Your name").fill("ada")
     page.get_by_text("Begin").click()
+    skipped = page.locator(".annotate img").get_attribute("src") or ""
     page.get_by_text("Nothing here: skip").click()
+    expect(page.locator(".annotate img")).not_to_have_attribute("src", skipped)
     expect(page.locator("#view")).to_contain_text("0 of at least 20")
     page.locator(".annotate img").evaluate("image => image.decode()")
     drag(page, ".annotate .boxes", (0.05, 0.05, 0.95, 0.95))
