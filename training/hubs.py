@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image as Pictures
 from tokenizers import Tokenizer
 
+from wherein.encoders.hubs import Hubs
+
 Floats = NDArray[np.float32]
 CAPTIONS, NAMES, PHOTOS = 3000, 1000, 400
 HUMAN = ("coco_human", "flickr8k")
@@ -42,7 +44,7 @@ def main() -> None:
     texts = np.concatenate([bank, embed_texts([row["texts"][0] for row in named], arguments.weights)])
     images, patches = embed_pictures(rng.sample(rows, PHOTOS), arguments.data, arguments.weights)
     u, v = unused_directions(texts, images, patches)
-    starts = np.log(np.exp(25.0 * (images @ bank.T)).mean(axis=1)) / 25.0
+    starts = Hubs(bank, u, v, mean=0.0).head_start(images)
     path = arguments.weights / "hubs.npz"
     np.savez(path, bank=bank.astype(np.float16), u=u, v=v, mean=np.float32(starts.mean()))
     print(f"{path}: {path.stat().st_size:,} bytes; head start {starts.mean():.3f} ± {starts.std():.3f}")
