@@ -4,19 +4,23 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import wherein
 from wherein.encoders.toy import COLOURS
 
 ROOT = Path(__file__).parents[2]
+PATIENCE_MS = 30_000
+Drag = Callable[[str, tuple[float, float, float, float]], None]
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def stripes(path: Path, *colours: str, size_wh: tuple[int, int] = (320, 240)) -> Path:
@@ -90,13 +94,29 @@ def page(browser: Browser, site: Site) -> Iterator[Page]:
     """A fresh page of the site, on which no script may fail."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, base_url=site.url)
     opened = context.new_page()
-    opened.set_default_timeout(20_000)
+    opened.set_default_timeout(PATIENCE_MS)
     failures = list[str]()
     opened.on("pageerror", lambda error: failures.append(str(error)))
     opened.on("requestfailed", lambda request: failures.append(request.url) if "127.0.0.1" not in request.url else None)
     yield opened
     context.close()
     assert failures == []
+
+
+@pytest.fixture
+def drag(page: Page) -> Drag:
+    """Draw a box with the mouse over what a selector finds."""
+
+    def draw(selector: str, box: tuple[float, float, float, float]) -> None:
+        area = page.locator(selector).bounding_box()
+        assert area
+        x1, y1, x2, y2 = box
+        page.mouse.move(area["x"] + x1 * area["width"], area["y"] + y1 * area["height"])
+        page.mouse.down()
+        page.mouse.move(area["x"] + x2 * area["width"], area["y"] + y2 * area["height"], steps=4)
+        page.mouse.up()
+
+    return draw
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Searching in a real browser, by mouse and by keyboard."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,16 +20,6 @@ def first(page: Page, *names: str) -> None:
     """The first hits are these, in this order."""
     for number, name in enumerate(names):
         expect(page.locator(".hit").nth(number)).to_have_attribute("data-id", name)
-
-
-def drag(page: Page, selector: str, box: tuple[float, float, float, float]) -> None:
-    area = page.locator(selector).bounding_box()
-    assert area
-    x1, y1, x2, y2 = box
-    page.mouse.move(area["x"] + x1 * area["width"], area["y"] + y1 * area["height"])
-    page.mouse.down()
-    page.mouse.move(area["x"] + x2 * area["width"], area["y"] + y2 * area["height"], steps=4)
-    page.mouse.up()
 
 
 def test_text_from_the_keyboard_and_back(page: Page) -> None:
@@ -79,14 +70,14 @@ def test_chips_are_added_turned_weighed_and_removed(page: Page) -> None:
     expect(page.locator(".summary")).to_have_text("156 images")
 
 
-def test_a_picked_image_and_a_part_of_it(page: Page, tmp_path: Path, site: object) -> None:
+def test_a_picked_image_and_a_part_of_it(page: Page, tmp_path: Path, site: object, drag: Callable[..., None]) -> None:
     page.goto("/")
     expect(page.locator(".summary")).to_contain_text("156 images")
     page.locator("#file").set_input_files(site.folder / "trips" / "red-left.png")  # type: ignore[attr-defined]
     first(page, "trips/red-left.png")
     page.get_by_label("Choose the part of image that counts").click()
     expect(page.locator("#crop img")).to_have_js_property("complete", True)
-    drag(page, "#crop .boxes", (0.05, 0.1, 0.45, 0.9))
+    drag("#crop .boxes", (0.05, 0.1, 0.45, 0.9))
     page.get_by_text("Search with this part").click()
     first(page, *TWO_PICTURES)
     page.reload()
@@ -112,13 +103,13 @@ def test_an_image_that_is_pasted_or_dropped(page: Page, site: object, kind: str)
     expect(page.locator(".chip img")).to_be_visible()
 
 
-def test_where_is_drawn_with_the_mouse(page: Page) -> None:
+def test_where_is_drawn_with_the_mouse(page: Page, drag: Callable[..., None]) -> None:
     page.goto("/")
     expect(page.locator(".summary")).to_contain_text("156 images")
     page.locator("#place").click()
-    drag(page, "#sketch .boxes", (0.02, 0.05, 0.26, 0.95))
+    drag("#sketch .boxes", (0.02, 0.05, 0.26, 0.95))
     page.get_by_label("What is in place 1").fill("blue")
-    drag(page, "#sketch .boxes", (0.74, 0.05, 0.98, 0.95))
+    drag("#sketch .boxes", (0.74, 0.05, 0.98, 0.95))
     page.get_by_label("What is in place 2").fill("red")
     page.locator("#sketch .solid").click()
     first(page, "trips/red-right.png")
@@ -167,11 +158,11 @@ def test_walking_the_grid_and_the_large_view_by_keyboard(page: Page) -> None:
     expect(page.locator(".hit .outline").first).to_be_visible()
 
 
-def test_a_box_on_a_hit_searches_for_that(page: Page) -> None:
+def test_a_box_on_a_hit_searches_for_that(page: Page, drag: Callable[..., None]) -> None:
     page.goto(address({"words": "blue"}, more="&open=trips/red-left.png"))
     expect(page.locator("#large .facts h2")).to_have_text("red-left.png")
     expect(page.locator("#large dl")).to_contain_text("320 × 240")
-    drag(page, "#large .boxes", (0.05, 0.1, 0.4, 0.9))
+    drag("#large .boxes", (0.05, 0.1, 0.4, 0.9))
     page.get_by_text("Search for this").click()
     first(page, *TWO_PICTURES)
     page.go_back()

@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 import PIL.Image
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 import wherein
 from wherein.bench.datasets.subregion import load
@@ -27,16 +27,6 @@ def api(site: Any, method: str, path: str, **sent: Any) -> Any:
     )
     assert answer.is_success, answer.text
     return answer.json() if answer.content else None
-
-
-def drag(page: Page, selector: str, box: tuple[float, float, float, float]) -> None:
-    area = page.locator(selector).bounding_box()
-    assert area
-    x1, y1, x2, y2 = box
-    page.mouse.move(area["x"] + x1 * area["width"], area["y"] + y1 * area["height"])
-    page.mouse.down()
-    page.mouse.move(area["x"] + x2 * area["width"], area["y"] + y2 * area["height"], steps=4)
-    page.mouse.up()
 
 
 def test_keeping_labelling_tagging_and_exporting(page: Page, site: Any) -> None:
@@ -74,7 +64,9 @@ def test_keeping_labelling_tagging_and_exporting(page: Page, site: Any) -> None:
     expect(page.locator("#large .tags .chip")).to_contain_text("cool")
 
 
-def test_annotating_writes_what_the_benchmark_reads(page: Page, site: Any, tmp_path: Path) -> None:
+def test_annotating_writes_what_the_benchmark_reads(
+    page: Page, site: Any, tmp_path: Path, drag: Callable[..., None]
+) -> None:
     page.goto("/?view=annotate")
     page.get_by_label("Your name").fill("ada")
     page.get_by_text("Begin").click()
@@ -83,7 +75,7 @@ def test_annotating_writes_what_the_benchmark_reads(page: Page, site: Any, tmp_p
     expect(page.locator(".annotate img")).not_to_have_attribute("src", skipped)
     expect(page.locator("#view")).to_contain_text("0 of at least 20")
     page.locator(".annotate img").evaluate("image => image.decode()")
-    drag(page, ".annotate .boxes", (0.05, 0.05, 0.95, 0.95))
+    drag(".annotate .boxes", (0.05, 0.05, 0.95, 0.95))
     expect(page.locator(".regions")).to_contain_text("at most 30 %")
     page.get_by_label("Short description of region 1").fill("all")
     page.get_by_label("Long description of region 1").fill("all of it")
@@ -200,9 +192,15 @@ def test_match_lines_and_neighbours_in_a_video(page: Page, site: Any, film: Call
     film(site.folder / "clip.mp4", ["red", "blue", "green"])
     with wherein.open(site.folder) as collection:
         collection.add(site.folder)
+    late = list[Route]()
+    page.route("**/image?*", lambda route: late.append(route))  # noqa: PLW0108 (Playwright asks a handler for its code)
     page.goto('/?q=[{"image_id":"lines-part.png"}]&open=lines-whole.png')
     page.get_by_text("Match lines").click()
     expect(page.locator(".matches line").nth(19)).to_be_attached()
+    late[0].continue_()
+    expect(page.locator("#large dl")).to_contain_text("640 × 480 px")
+    expect(page.locator(".matches line").nth(19)).to_be_attached()
+    page.unroute("**/image?*")
     page.get_by_text("Match lines").click()
     expect(page.locator(".matches")).to_have_count(0)
     page.goto("/?open=clip.mp4%23t%3D2")

@@ -42,10 +42,10 @@ export async function open(id, grid) {
   const hit = grid?.hits.find((one) => one.image_id === id) ?? { image_id: id };
   now = { id, grid, hit };
   if (!dialog.open) dialog.showModal();
-  draw(hit, null);
+  const known = draw(hit);
   try {
     const details = await get(at(state.collection, "/image"), { image_id: id });
-    if (now?.id === id) draw(hit, details);
+    if (now?.id === id) known(details);
   } catch (error) {
     say(error.message, { error: true });
   }
@@ -59,11 +59,17 @@ export function outlined() {
   dialog.querySelector(".stage img").after(overlay);
 }
 
-function draw(hit, details) {
+/** Show a hit at once; what comes back adds what the collection knows of it, and leaves boxes and match lines alone. */
+function draw(hit) {
   const name = baseName(hit.image_id);
-  const [width, height] = details?.size_wh ?? hit.size_wh ?? [3, 2];
-  const stage = h("div", { class: "stage", style: { "--ratio": String(width / height) } },
-    h("img", { src: thumbUrl(state.collection, hit.image_id, 1024), alt: name, width, height, draggable: "false" }), outline(hit));
+  const image = h("img", { src: thumbUrl(state.collection, hit.image_id, 1024), alt: name, draggable: "false" });
+  const stage = h("div", { class: "stage" }, image, outline(hit));
+  const size = ([width, height]) => {
+    stage.style.setProperty("--ratio", String(width / height));
+    Object.assign(image, { width, height });
+  };
+  size(hit.size_wh ?? [3, 2]);
+  const about = h("div", { class: "about" }, facts(hit, null));
   const find = h("button", { type: "button", class: "solid float", hidden: true, onclick: () => search() }, "Search for this");
   const boxes = new Boxes(stage, {
     label: "region", done: () => search(),
@@ -90,8 +96,12 @@ function draw(hit, details) {
         keepButton(hit),
         examples().length ? act("lines", "Match lines", () => matchLines(stage.parentElement, stage, hit.image_id)) : "",
         h("a", { class: "plain", href: originalUrl(state.collection, hit.image_id), target: "_blank", rel: "noopener" }, icon("open"), "Original")),
-      facts(hit, details), details ? tags(details) : "", details ? neighbours(details) : ""));
+      about));
   (dialog.querySelector(`[data-focus="${restore}"]`) ?? dialog.querySelector("[data-focus=close]")).focus();
+  return (details) => {
+    size(details.size_wh);
+    about.replaceChildren(facts(hit, details), tags(details), neighbours(details));
+  };
 }
 
 function keepButton(hit) {
