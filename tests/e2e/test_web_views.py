@@ -193,7 +193,7 @@ def test_match_lines_and_neighbours_in_a_video(page: Page, site: Any, film: Call
     with wherein.open(site.folder) as collection:
         collection.add(site.folder)
     late = list[Route]()
-    page.route("**/image?*", lambda route: late.append(route))  # noqa: PLW0108 (Playwright asks a handler for its code)
+    page.route("**/image?*", lambda route: late.append(route))
     page.goto('/?q=[{"image_id":"lines-part.png"}]&open=lines-whole.png')
     page.get_by_text("Match lines").click()
     expect(page.locator(".matches line").nth(19)).to_be_attached()

@@ -11,7 +11,8 @@ export class Grid {
     this.element = h("ol", { class: "grid", "aria-label": "Images", onkeydown: (event) => this.#key(event) });
   }
 
-  add(hits) {
+  /** `more`: others follow. A last row that is not full yet would be laid out again under them, so it is not shown yet. */
+  add(hits, { more = false } = {}) {
     const fresh = document.createDocumentFragment();
     for (const hit of hits) {
       if (this.known.has(hit.image_id)) continue;
@@ -27,6 +28,13 @@ export class Grid {
       fresh.append(element);
     }
     this.element.append(fresh);
+    const items = [...this.element.children];
+    const lowest = items.at(-1)?.offsetTop;
+    for (const item of items.reverse()) {
+      const coming = more && item.offsetTop === lowest;
+      if (!coming && !item.classList.contains("coming")) break;
+      item.classList.toggle("coming", coming);
+    }
   }
 
   /** Where in them hits matched, which comes after the hits themselves. */

@@ -92,16 +92,17 @@ async function fill({ mine, summary, more, view }) {
         got += hits.length;
         const sure = hits.filter((hit) => (hit.confidence ?? 1) >= SURE);
         unsure.push(...hits.filter((hit) => (hit.confidence ?? 1) < SURE));
-        grid.add(sure.slice(0, FIRST));
+        grid.add(sure.slice(0, FIRST), { more: true });
         if (sure.length > FIRST) {
           await new Promise(requestAnimationFrame); // what is seen first is drawn first
           if (mine !== run) return;
-          grid.add(sure.slice(FIRST));
+          grid.add(sure.slice(FIRST), { more: true });
         }
       }
       offset += got;
       locate(mine, grid.hits.slice(-got).filter((hit) => !hit.mask).map((hit) => hit.image_id));
       if (!got) total = offset;
+      grid.add([], { more: offset < total });
       grid.marked(state.liked, state.disliked);
       grid.kept(keptIds());
       if (offset <= PAGE && !grid.hits.length) nothing(more, unsure);
