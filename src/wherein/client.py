@@ -7,10 +7,10 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 import numpy as np
 import PIL.Image
@@ -18,6 +18,7 @@ import PIL.Image
 from wherein import errors
 from wherein.image import ImageLike, read_bytes
 from wherein.masks import from_rle, to_rle
+from wherein.options import Askable, Asked, Filters, Options
 from wherein.query import Method, Part, Query
 from wherein.records import Details
 from wherein.region import Box
@@ -69,44 +70,20 @@ class RemoteCollection:
     def close(self) -> None:
         """Nothing stays open between calls."""
 
-    def search(
-        self,
-        query: Query | Part | ImageLike | Sequence[Any],
-        *,
-        k: int = 20,
-        method: str | Method = "",
-        folder: str | None = None,
-        after: date | str | None = None,
-        before: date | str | None = None,
-        tags: Sequence[str] = (),
-        min_side: int = 0,
-        among: Sequence[str] | None = None,
-    ) -> Ranking:
+    def search(self, query: Askable, **options: Unpack[Options]) -> Ranking:
         """As `Collection.search`; examples are sent along."""
-        if k < 1:
-            raise errors.InputError(f"k = {k}: ask for at least one hit.")
-        asked = Query.of(query)
+        asked = Asked.of(query, options)
         uploads = list[tuple[str, bytes]]()
-        body = {
-            "parts": [_part(part, uploads) for part in asked.parts],
-            "method": method.written if isinstance(method, Method) else method,
-            "k": k,
-            "folder": folder,
-            "after": None if after is None else str(after),
-            "before": None if before is None else str(before),
-            "tags": list(tags),
-            "min_side": min_side,
-            "among": None if among is None else list(among),
-        }
+        body = {"parts": [_part(part, uploads) for part in asked.query.parts], **_plain(options)}
         if uploads:
             found = self._door.upload(f"{self._base}/search/upload", body, uploads)
         else:
             found = self._door.json("POST", f"{self._base}/search", body=body)
-        return _ranking(found, asked)
+        return _ranking(found, asked.query)
 
-    def image_ids(self, *, folder: str | None = None, tags: Sequence[str] = ()) -> list[str]:
+    def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all images, or of those that pass the filters, sorted."""
-        return list(self._pages({"folder": folder, "tags": list(tags)}))
+        return list(self._pages(_plain(filters)))
 
     def details(self, image_id: str) -> Details:
         """What is known about one image."""
@@ -215,6 +192,11 @@ def _raised(content: bytes, address: str) -> errors.WhereinError:
     if isinstance(kind, type) and issubclass(kind, errors.WhereinError):
         return kind(message)
     return (errors.InputError if 400 <= int(said.get("status", 500)) < 500 else errors.CollectionError)(message)
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON has them: methods and dates as they are written."""
+    return {name: str(value) if isinstance(value, Method | date) else value for name, value in given.items()}
 
 
 def _part(part: Part, uploads: list[tuple[str, bytes]]) -> dict[str, Any]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 import numpy as np
 
@@ -18,8 +16,9 @@ from wherein.encoders import Encoder, Floats, load
 from wherein.errors import CollectionNotFound, ImageNotFound, InputError
 from wherein.image import MAX_PIXELS, ImageLike
 from wherein.index import Mask
-from wherein.query import Method, Part, Query
-from wherein.records import Details, Filter, ImageRecord, stamp
+from wherein.options import Askable, Asked, Filters, Options, filter_of
+from wherein.query import Method
+from wherein.records import CheckReport, Details, Filter, ImageRecord, Info, LayerInfo
 from wherein.region import Grid
 from wherein.scorers import WholeScorer
 from wherein.search import Candidate, Hit, Ranking, notes, rank
@@ -28,45 +27,6 @@ from wherein.sync import AddReport, Progress, Settings, Sync, default_workers, i
 from wherein.views import View, Views
 
 DEFAULT_ENCODER = "mini"
-
-
-@dataclass(frozen=True, slots=True)
-class LayerInfo:
-    """What one layer holds."""
-
-    kind: str
-    encoder: str
-    images: int
-    bytes_per_image: float
-
-
-@dataclass(frozen=True, slots=True)
-class Info:
-    """What a collection holds."""
-
-    folder: Path
-    encoder: str
-    roots: dict[str, Path]
-    images: int
-    tombstones: int
-    skipped: int
-    tags: dict[str, int]
-    layers: tuple[LayerInfo, ...]
-    bytes: int
-
-    @property
-    def bytes_per_image(self) -> float:
-        """Bytes on disk of all layers, per image."""
-        return sum(layer.bytes_per_image for layer in self.layers)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """What `check` found and mended."""
-
-    shards: int
-    broken: tuple[Path, ...]
-    images_to_read_again: int
 
 
 def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | None = None) -> Collection:
@@ -186,55 +146,29 @@ class Collection:
         self._forget()
         return len(files)
 
-    def search(
-        self,
-        query: Query | Part | ImageLike | Sequence[Any],
-        *,
-        k: int = 20,
-        method: str | Method = "",
-        folder: str | None = None,
-        after: date | str | None = None,
-        before: date | str | None = None,
-        tags: Sequence[str] = (),
-        min_side: int = 0,
-        among: Sequence[str] | None = None,
-        locate: bool = False,
-    ) -> Ranking:
-        """The k images that answer best. A str is a text; a Path, bytes, array or PIL image is an example.
+    def search(self, query: Askable, **options: Unpack[Options]) -> Ranking:
+        """The images that answer best: `k` (20), by a `method`, `among` some, past filters; see `wherein.options`.
 
-        With `locate` every hit gets the mask and the box of what matched, as the step `locate` of a method does.
-
-        Filters (`folder` glob; dates, as such or as 2024-05-01; `tags`; pixels of the longer side; ids it is to be
-        `among`) apply before ranking: where enough images pass, k come back.
+        A str is a text; a Path, bytes, array or PIL image is an example.
         """
-        if k < 1:
-            raise InputError(f"k = {k}: ask for at least one hit.")
-        asked = Query.of(query)
-        how = (method if isinstance(method, Method) else Method.parse(method)).for_query(asked)
-        how = how.with_step("locate") if locate else how
+        asked = Asked.of(query, options)
+        how = asked.method
+        if asked.min_confidence is not None:
+            raise InputError("there is no calibration yet: leave out min_confidence.")
         self._store.refresh()
         encoder = self._encoder(how.encoder or self.encoder)
         view = self._views.of(encoder, how)
-        allowed = self._allowed(view, Filter(folder, stamp(after), stamp(before), tuple(tags), min_side), among)
+        allowed = self._allowed(view, asked.filter, asked.among)
         searched = len(view.images) if allowed is None else int(allowed.sum())
         hits, kind = list[Hit](), "cosine"
         if searched:
-            ranked = rank(asked, view, encoder=encoder, method=how, k=k, allowed=allowed)
+            ranked = rank(asked.query, view, encoder=encoder, method=how, k=asked.k, allowed=allowed)
             hits, kind = [self._hit(view, found) for found in ranked.candidates], ranked.score_kind
-        return Ranking(tuple(hits), str(asked), encoder.spec, str(how), kind, searched, notes(asked, how))
+        return Ranking(tuple(hits), str(asked.query), encoder.spec, str(how), kind, searched, notes(asked.query, how))
 
-    def image_ids(
-        self,
-        *,
-        folder: str | None = None,
-        after: date | str | None = None,
-        before: date | str | None = None,
-        tags: Sequence[str] = (),
-        min_side: int = 0,
-    ) -> list[str]:
+    def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all living images, or of those that pass the filters, sorted."""
-        passing = Filter(folder, stamp(after), stamp(before), tuple(tags), min_side)
-        return [image_id for _, image_id in self._store.catalogue.live_images(passing)]
+        return [image_id for _, image_id in self._store.catalogue.live_images(filter_of(filters))]
 
     def details(self, image_id: str) -> Details:
         """What is known about one image."""

@@ -1,4 +1,4 @@
-"""What the catalogue records, as values: files, images, and which of them a search may return."""
+"""What a collection records and tells of itself, as values: files, images, which of them a search may return."""
 
 from __future__ import annotations
 
@@ -49,6 +49,45 @@ class Details:
     digest: str
     """Changes when the file's content does."""
     tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerInfo:
+    """What one layer holds."""
+
+    kind: str
+    encoder: str
+    images: int
+    bytes_per_image: float
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a collection holds."""
+
+    folder: Path
+    encoder: str
+    roots: dict[str, Path]
+    images: int
+    tombstones: int
+    skipped: int
+    tags: dict[str, int]
+    layers: tuple[LayerInfo, ...]
+    bytes: int
+
+    @property
+    def bytes_per_image(self) -> float:
+        """Bytes on disk of all layers, per image."""
+        return sum(layer.bytes_per_image for layer in self.layers)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What `check` found and mended."""
+
+    shards: int
+    broken: tuple[Path, ...]
+    images_to_read_again: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ ORDER = (
     "embed",
     "index",
     "query",
+    "options",
     "scorers",
     "local",
     "views",

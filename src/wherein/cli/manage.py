@@ -12,7 +12,8 @@ import typer
 from wherein.cli.options import CollectionOption, JsonOption, open_collection
 
 if TYPE_CHECKING:
-    from wherein.collection import Collection, Info
+    from wherein.collection import Collection
+    from wherein.records import Info
 
 ImagesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="IMAGE…", help="Image ids or paths; `-` reads them from a pipe.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from wherein.features import load_features
 from wherein.image import decode
 from wherein.local import query_features
 from wherein.masks import Mask, from_rle, to_rle
-from wherein.query import STEPS, WHERE_SEARCH, Part, Query, parse_text
+from wherein.options import Options
+from wherein.query import Part, Query, parse_text
 from wherein.region import Box, place
 from wherein.search import Hit, Ranking
 from wherein.server.library import MAX_PIXELS, Served, example_of, picture_of
@@ -32,6 +33,7 @@ FAMILY: Final = "rootsift"
 _LINES: Final = 200
 _RANKINGS_KEPT: Final = 64
 _GROWTH: Final = 4
+_OPTIONS: Final = set(Options.__optional_keys__)
 
 
 async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int) -> RankingOut:
@@ -72,16 +74,6 @@ async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
     return await served.looking(run)
 
 
-def method_of(asked: SearchIn, query: Query) -> str:
-    """The method, with the step that outlines hits where that was asked for."""
-    words = asked.method.split("+") if asked.method else []
-    if not asked.locate or "locate" in words or "locate" not in STEPS:
-        return asked.method
-    # A step alone names no way to search; where a place is meant, it must still be looked at.
-    placed = any(part.where is not None for part in query.parts)
-    return "+".join([*(words or [WHERE_SEARCH if placed else "whole"]), "locate"])
-
-
 def hit_out(hit: Hit, *, like: str | None = None) -> HitOut:
     """A hit as it is sent."""
     return HitOut(
@@ -111,10 +103,8 @@ def _ranking(
         return known
     depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (len(known[0]) if known else asked.k))
     started = time.perf_counter()
-    filters: dict[str, Any] = {
-        name: getattr(asked, name) for name in ("folder", "after", "before", "tags", "min_side", "among")
-    }
-    ranking = collection.search(query, k=depth, method=method_of(asked, query), **filters)
+    options = asked.model_dump(include=_OPTIONS)
+    ranking = collection.search(query, **{**options, "k": depth})
     answer = (ranking, time.perf_counter() - started)
     if not fresh:
         served.rankings[exact] = answer

@@ -13,9 +13,10 @@ import anyio
 import anyio.to_thread
 
 import wherein
-from wherein.collection import Collection, Info
+from wherein.collection import Collection
 from wherein.errors import CollectionNotFound, ImageError, UnreadableImage
 from wherein.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
+from wherein.records import Info
 from wherein.search import Ranking
 from wherein.server.problems import Problem
 from wherein.server.settings import Settings

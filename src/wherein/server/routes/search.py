@@ -11,7 +11,6 @@ from fastapi import APIRouter, File, Form, Request, UploadFile
 from fastapi.responses import Response, StreamingResponse
 from pydantic import ValidationError
 
-from wherein.query import STEPS
 from wherein.server.asking import ask, matches
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere
@@ -71,8 +70,6 @@ async def feedback(served: ServedHere, library: LibraryHere, asked: SearchIn) ->
 @router.post("/collections/{name}/locate")
 async def locate(served: ServedHere, library: LibraryHere, asked: SearchIn) -> RankingOut:
     """As /search, with the pixels that matched outlined in every hit; `among` names the images to look at."""
-    if "locate" not in STEPS:
-        raise Problem(422, "this wherein cannot outline hits; boxes come with methods such as static-9.")
     located = asked.model_copy(update={"locate": True})
     return await ask(served, located, {}, max_pixels=library.settings.max_upload_pixels)
 
