@@ -166,3 +166,13 @@ def test_a_ranking_is_a_sequence_of_hits(filled: wherein.Collection) -> None:
     assert next(iterated) == ranking[0]
     assert len(ranking[1:3]) == 2
     assert ranking[-1].image_id == "blue.png"
+
+
+@pytest.mark.parametrize(("method", "nearer"), [("toy", "blue.png"), ("toy+whole~gaussian", "red.png")])
+def test_gaussian_pooling_lets_the_middle_of_an_example_count_most(
+    filled: wherein.Collection, method: str, nearer: str
+) -> None:
+    example = PIL.Image.new("RGB", (64, 64), "blue")
+    example.paste("red", (16, 16, 48, 48))
+    ranked = [name for name in names(filled.search(example, method=method)) if name in ("blue.png", "red.png")]
+    assert ranked[0] == nearer

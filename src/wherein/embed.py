@@ -19,11 +19,12 @@ from typing import Final
 import numpy as np
 import PIL.Image
 
-from wherein.encoders import Encoder, Floats
+from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import ImageError, UnreadableImage
 from wherein.features import FeatureFamily, load_features, pack
 from wherein.image import MAX_PIXELS, Detail, Image, ImageLike, Pixels, decode, read_bytes
 from wherein.proposals import LEAST, proposed_boxes
+from wherein.pyramid import STORED_SCALES, levels
 from wherein.records import FileRecord, ImageRecord
 from wherein.region import Box, Grid, tiles
 from wherein.shards import Array
@@ -35,7 +36,8 @@ THUMB_SIDE: Final = 256
 THUMB_QUALITY: Final = 80
 LOCAL: Final = "local"
 PROPOSALS: Final = "proposals"
-LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS, LOCAL, PROPOSALS)
+PYRAMID: Final = "pyramid"
+LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS, LOCAL, PROPOSALS, PYRAMID)
 """Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops, and `local:SPEC` of other features."""
 DEFAULT_FEATURES: Final = "rootsift"
 DEFAULT_KINDS: Final = ("global", "patches", "dense", THUMBS)
@@ -86,7 +88,7 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
         shapes["patches"] = (*encoder.grid_hw, width)
     if encoder.dense_shape is not None:
         shapes["dense"] = encoder.dense_shape
-    shapes |= {kind: (encoder.dim,) for kind in kinds if is_grid(kind) or kind == PROPOSALS}
+    shapes |= {kind: (encoder.dim,) for kind in kinds if is_grid(kind) or kind in (PROPOSALS, PYRAMID)}
     return tuple(
         Layer(
             name=f"{kind}.{family}.{encoder.digest[:8]}",
@@ -154,10 +156,12 @@ class Embedder:
         self._thumbs = THUMBS in kinds
         self._grids = {layer.name: Grid.parse(layer.kind) for layer in self._layers if is_grid(layer.kind)}
         self._proposals = next((layer.name for layer in self._layers if layer.kind == PROPOSALS), None)
+        self._pyramid = next((layer.name for layer in self._layers if layer.kind == PYRAMID), None)
         families = features_of(kinds)
         self._features = {local_layer(kind, family).name: family for kind, family in families.items()}
         finest = max((family.side for family in families.values()), default=0)
         finest = max(finest, math.ceil(max(encoder.input_hw) / LEAST)) if self._proposals is not None else finest
+        finest = max(finest, math.ceil(max(encoder.input_hw) * max(STORED_SCALES))) if self._pyramid else finest
         self._detail = detail(encoder, list(self._grids.values()), least=finest)
         self._known = known
         self._max_pixels = max_pixels
@@ -300,11 +304,15 @@ class Embedder:
         self, task: Task, file: FileRecord, image: Image, *, seconds: float | None = None, last: bool = True
     ) -> _Prepared:
         boxes: tuple[Box | None, ...] = (None, *tiles(image.full_wh, input_side=min(self._encoder.input_hw)))
-        cells = {name: grid.boxes() for name, grid in self._grids.items()}
+        cells: dict[str, tuple[Box | None, ...]] = {name: grid.boxes() for name, grid in self._grids.items()}
         if self._proposals is not None:
             cells[self._proposals] = (Box(0.0, 0.0, 1.0, 1.0), *proposed_boxes(image))
         rows = (*boxes, *(cell for own in cells.values() for cell in own))
-        inputs = [self._encoder.prepare(image if box is None else image.crop(box)) for box in rows]
+        views = [image if box is None else image.crop(box) for box in rows]
+        if self._pyramid is not None:
+            cells[self._pyramid] = (None,)
+            views += levels(image, STORED_SCALES)
+        inputs = [self._encoder.prepare(view) for view in views]
         taken = image.taken.timestamp() if image.taken is not None else file.mtime_ns / 1e9
         record = ImageRecord(task.image_id, image.full_wh, taken, seconds)
         thumb = thumbnail(image) if self._thumbs else None
@@ -324,8 +332,13 @@ class Embedder:
                 if name not in item.piece.cells:
                     own[name] = rows[start:end]
             for name, cells in item.piece.cells.items():
-                own[name] = arrays[name][end : end + len(cells)]
-                end += len(cells)
+                if name == self._pyramid:
+                    last = end + len(STORED_SCALES)
+                    own[name] = unit(encoded.global_[end:last].sum(axis=0, keepdims=True)).astype(arrays[name].dtype)
+                else:
+                    last = end + len(cells)
+                    own[name] = arrays[name][end:last]
+                end = last
             done.append(replace(item.piece, arrays=own))
             start = end
         self._outcomes.put(done)  # a batch at a time: the consumer wakes up seldom

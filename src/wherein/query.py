@@ -25,12 +25,13 @@ from wherein.kernels import KERNELS
 from wherein.masks import Mask, MaskLike, mask_box, read_mask
 from wherein.region import Box, Grid, place, split_place
 
-SEARCHES: Final = ("whole", "append-short", "append-long", "patches", "proposals", "theoretical")
+SEARCHES: Final = ("whole", "append-short", "append-long", "patches", "proposals", "pyramid", "theoretical")
 GRIDS: Final = "static-5, static-9, static-9@OVERLAP"
 OPTIONS: Final = {
     "cells": ("any", "best", "soft"),
     "fill": ("patch", "crop"),
     "support": ("mean", "max"),
+    "pooling": ("summary", "gaussian"),
     "localizer": ("auto", "similar", "match", "support"),
     "outline": ("refined", "coarse"),
 }
@@ -264,6 +265,8 @@ class Method:
     cells: str = "any"
     fill: str = "patch"
     support: str = "mean"
+    pooling: str = "summary"
+    """How an example becomes one vector: as its encoder sums it up, or from its patches, the middle counting most."""
     localizer: str = "auto"
     outline: str = "refined"
     steps: tuple[str, ...] = ()
@@ -287,7 +290,7 @@ class Method:
             return "global"
         if grid is not None:
             return str(grid) if self.fill == "crop" else "patches"
-        return self.search if self.search in ("patches", "proposals") else "global"
+        return self.search if self.search in ("patches", "proposals", "pyramid") else "global"
 
     @property
     def layers(self) -> tuple[str, ...]:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, overload
+from typing import Final, Protocol, overload
 
 import numpy as np
 
 from wherein.embed import detail
-from wherein.encoders import Encoder, Floats, unit
+from wherein.encoders import Encoded, Encoder, Floats, unit
 from wherein.errors import QueryError
 from wherein.evidence import fused
 from wherein.image import decode
 from wherein.index import Ints, Mask, best
 from wherein.local import LocalIndex, query_features
 from wherein.masks import check_aspect
+from wherein.pyramid import QUERY_SCALES, levels
 from wherein.query import STEPS, Method, Part, Query
 from wherein.region import Box, place_suffix
 from wherein.views import View
+
+GAUSSIAN_SPREAD: Final = 0.5
+"""Standard deviation of `~gaussian`, as a share of half the image: two thirds of the weight in the middle half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +194,8 @@ def _load_step(word: str) -> Step:
 def notes(query: Query, method: Method) -> tuple[str, ...]:
     """What a person should know about how the query was read."""
     said = [f"read “{part.said_where}” as a place: {part.where}" for part in query.parts if part.said_where is not None]
-    if method.search in ("whole", "proposals") and any(part.where is not None for part in query.parts):
-        looks = "at the whole image" if method.search == "whole" else "anywhere in the image"
+    if method.search in ("whole", "proposals", "pyramid") and any(part.where is not None for part in query.parts):
+        looks = "anywhere in the image" if method.search == "proposals" else "at the whole image"
         said.append(f"method {method.search} looks {looks}: the place was not used. Try --method static-9@0.1.")
     return tuple(said)
 
@@ -202,7 +207,7 @@ def _groups(query: Query, encoder: Encoder, method: Method) -> list[_Group]:
         gathered.setdefault((part.negative, part.image is not None, part.where), []).append(part)
     groups = []
     for (_, is_image, where), parts in sorted(gathered.items(), key=lambda item: item[0][:2]):
-        vectors = _embed_images(parts, encoder) if is_image else _embed_texts(parts, encoder, method)
+        vectors = _embed_images(parts, encoder, method) if is_image else _embed_texts(parts, encoder, method)
         groups.append(_group(vectors, parts, where, method))
     return groups
 
@@ -229,9 +234,10 @@ def _worded(part: Part, method: Method) -> str:
     return f"{text} {place_suffix(part.where, long=method.search == 'append-long')}"
 
 
-def _embed_images(parts: Sequence[Part], encoder: Encoder) -> Floats:
+def _embed_images(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:
     # A whole example is decoded as it was indexed, so that every image finds itself; a region needs all its pixels.
-    whole = detail(encoder)
+    scales = QUERY_SCALES if method.search == "pyramid" else (1.0,)
+    whole = detail(encoder, least=math.ceil(max(encoder.input_hw) * max(scales)))
     inputs, owners = [], []
     for number, part in enumerate(parts):
         if part.image is None:
@@ -242,12 +248,25 @@ def _embed_images(parts: Sequence[Part], encoder: Encoder) -> Floats:
             check_aspect(mask, size_wh=image.full_wh)
         # A mask says which pixels are meant; what surrounds them still says in what scene they are found.
         views = [image] if box is None else [image.crop(box)] if mask is None else [image.crop(box), image]
+        if method.search == "pyramid":
+            views = [level for view in views for level in levels(view, QUERY_SCALES)]
         inputs += [encoder.prepare(view) for view in views]
         owners += [number] * len(views)
-    rows = encoder.images(np.stack(inputs)).global_
+    rows = _pooled(encoder.images(np.stack(inputs)), encoder, method)
     if len(rows) == len(parts):
         return rows
     return unit(np.stack([rows[np.array(owners) == number].sum(axis=0) for number in range(len(parts))]))
+
+
+def _pooled(encoded: Encoded, encoder: Encoder, method: Method) -> Floats:
+    """(n, d): one vector an image, as the method sums up what it shows."""
+    if method.pooling == "summary":
+        return encoded.global_
+    if encoded.patches is None:
+        raise QueryError(f"{encoder.spec} gives no patches, so ~gaussian has nothing to pool: leave it out.")
+    rows, columns = (np.linspace(-1.0, 1.0, count) for count in encoded.patches.shape[1:3])
+    weights = np.exp(-(rows[:, None] ** 2 + columns**2) / (2.0 * GAUSSIAN_SPREAD**2)).astype(np.float32)
+    return unit(np.einsum("nhwd,hw->nd", encoded.patches, weights, optimize=True))
 
 
 def _contribution(group: _Group, scores: Floats) -> Floats:

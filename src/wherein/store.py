@@ -104,8 +104,8 @@ class Piece:
     """layer → (rows, …)"""
     thumb: bytes | None = None
     last: bool = True
-    cells: Mapping[str, tuple[Box, ...]] = field(default_factory=dict)
-    """layer → the region of each row, for layers that describe the cells of a grid instead"""
+    cells: Mapping[str, tuple[Box | None, ...]] = field(default_factory=dict)
+    """layer → the region of each row, for layers that describe other regions than the tiles"""
     blobs: Mapping[str, bytes] = field(default_factory=dict)
     """layer → the bytes of the whole image, for layers whose rows differ in length"""
 

@@ -16,6 +16,7 @@ ORDER = (
     "video",
     "encoders",
     "proposals",
+    "pyramid",
     "features",
     "verify",
     "expansion",
