@@ -5,7 +5,7 @@ from math import erfc, log, sqrt
 import numpy as np
 import pytest
 
-from wherein.evidence import fused, inlier_evidence, surprise
+from wherein.evidence import fused, inlier_nats, seen_inliers, surprise
 
 
 def test_nothing_and_equal_scores_say_nothing() -> None:
@@ -44,17 +44,16 @@ def test_mostly_equal_scores_do_not_make_a_small_one_enormous() -> None:
 
 
 def test_more_inliers_are_more_evidence_and_none_are_none() -> None:
-    middle = np.full((100, 2), 0.5, np.float32)
-    assert inlier_evidence(middle[:0], centred=True) == 0.0
-    assert inlier_evidence(middle[:10], centred=True) == pytest.approx(2 * log(11))
-    assert 0 < inlier_evidence(middle[:10], centred=True) < inlier_evidence(middle, centred=True)
+    assert [inlier_nats(count) for count in (0, 10, 100)] == pytest.approx([0, 2 * log(11), 2 * log(101)])
 
 
 def test_inliers_at_the_border_of_a_photo_count_less_than_those_in_its_middle() -> None:
     border = np.array([[0.0, 0.5], [1.0, 0.5], [0.5, 0.0], [0.5, 1.0]], np.float32)
     # One half side away is 2.5 standard deviations: exp(−3.125) each.
-    assert inlier_evidence(border, centred=True) == pytest.approx(2 * log(1 + 4 * 0.04394), rel=1e-3)
-    assert inlier_evidence(border, centred=False) == pytest.approx(2 * log(5))
+    assert seen_inliers(border, centred=True) == pytest.approx(4 * 0.04394, rel=1e-3)
+    assert seen_inliers(border, centred=False) == 4
+    assert seen_inliers(np.full((9, 2), 0.5, np.float32), centred=True) == pytest.approx(9)
+    assert seen_inliers(border[:0], centred=True) == 0
 
 
 def test_fusing_counts_an_embedding_half_again_and_local_scores_as_roots() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wherein.encoders import unit
-from wherein.expansion import augment, diffuse, expand, expanded_scores, nearest, propagate
+from wherein.expansion import augment, diffuse, expand, expanded_scores, nearest, passed_on
 
 
 def rows(seed: int, n: int, d: int = 8) -> Any:
@@ -56,18 +56,21 @@ def test_diffusion_reaches_along_a_chain_and_not_across_a_gap() -> None:
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     # The query is like the first only; the others of its chain follow, the far side stays behind.
     scores = np.array([0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], np.float32)
-    spread = diffuse(circle, scores, neighbours=2, seeds=1)
+    spread = diffuse(nearest(circle, neighbours=2), scores, seeds=1)
     assert spread[0] == pytest.approx(0.9)
     assert (spread[1:5] > spread[5:].max()).all()
     assert spread[1] > spread[3] > 0
 
 
 def test_diffusion_of_nothing_changes_nothing() -> None:
-    assert diffuse(rows(5, 1), np.array([0.5], np.float32)).tolist() == [0.5]
-    assert diffuse(rows(5, 4), np.zeros(4, np.float32)).tolist() == [0, 0, 0, 0]
+    assert diffuse(nearest(rows(5, 1), neighbours=3), np.array([0.5], np.float32)).tolist() == [0.5]
+    assert diffuse(nearest(rows(5, 4), neighbours=3), np.zeros(4, np.float32)).tolist() == [0, 0, 0, 0]
 
 
-def test_verified_groups_share_their_best_score() -> None:
-    scores = np.array([1.0, 0.2, 0.95, 0.0], np.float32)
-    assert propagate(scores, [[0, 1], [2], []]).tolist() == pytest.approx([1.0, 0.9, 0.95, 0.0])
-    assert scores[1] == np.float32(0.2)
+@pytest.mark.parametrize(
+    ("verified", "link", "expected"),
+    [(0, 40, 0), (40, 0, 0), (40, 20, 18), (20, 40, 18), (8, 8, 7)],
+    ids=["unverified", "no link", "weak link", "weak source", "both at the least"],
+)
+def test_a_chain_is_worth_its_weaker_link_and_a_tenth_less(verified: int, link: int, expected: int) -> None:
+    assert passed_on(verified, link) == expected

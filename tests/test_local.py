@@ -41,7 +41,22 @@ def photo(pixels: Any) -> Any:
     return table
 
 
-@pytest.mark.parametrize("method", ["bow", "asmk", "vlad", "bow+sp", "toy+bow", "toy+sp", "toy+bow+sp", "bow@300"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "bow",
+        "asmk",
+        "vlad",
+        "bow+sp",
+        "toy+bow",
+        "toy+sp",
+        "toy+bow+sp",
+        "bow@300",
+        "bow+sp~affine",
+        "bow+sp+propagate",
+        "toy+dba+bow+sp",
+    ],
+)
 def test_a_photo_finds_its_cover(covers: wherein.Collection, cover: Cover, method: str) -> None:
     hits = covers.search(photo(cover(3)), method=method, k=9)
     assert hits[0].image_id == "cover3.png"
@@ -71,6 +86,14 @@ def test_a_query_that_shows_nothing_known_verifies_nothing(covers: wherein.Colle
     for pixels in (cover(99), np.full((1, 1, 3), 9, np.uint8), np.full((300, 300, 3), 9, np.uint8), cover(3)[:, ::-1]):
         hits = covers.search(np.ascontiguousarray(pixels), method="bow+sp", k=9)
         assert [hit.inliers for hit in hits] == [0] * 9
+        assert any("none of the first 9 shows what the example does" in note for note in hits.notes)
+
+
+@pytest.mark.parametrize("size_hw", [(1, 1), (7, 300), (300, 300)], ids=str)
+def test_a_query_without_texture_says_so(covers: wherein.Collection, size_hw: tuple[int, int]) -> None:
+    plain = np.full((*size_hw, 3), 127, np.uint8)
+    for method in ("bow", "asmk", "vlad", "toy+bow+sp"):
+        assert "0 local features are too few" in covers.search(plain, method=method).notes[0]
 
 
 def test_an_upside_down_query_is_found(covers: wherein.Collection, cover: Cover) -> None:
@@ -86,14 +109,91 @@ def test_a_region_of_the_example_is_enough(covers: wherein.Collection, cover: Co
     assert {hit.image_id for hit in covers.search(both, method="bow+sp", k=2)} == {"cover1.png", "cover6.png"}
 
 
-def test_regions_of_images_say_where(covers: wherein.Collection, cover: Cover) -> None:
+@pytest.mark.parametrize("kernel", ["bow", "vlad", "asmk"])
+def test_regions_of_images_say_where(covers: wherein.Collection, cover: Cover, kernel: str) -> None:
     scene = np.full((640, 480, 3), 120, np.uint8)
     scene[320:, 240:] = cover(40)
     scene[:320, :240] = cover(41)
-    covers.add(("scene", scene), layers=LAYERS)
-    hits = covers.search(cover(40), method="bow+static-5")
+    covers.add(("scene", scene), layers=(*LAYERS, "proposals"))
+    hits = covers.search(cover(40), method=f"{kernel}+static-5")
     assert hits[0].image_id == "scene"
     assert hits[0].box == wherein.Box(0.5, 0.5, 1.0, 1.0)
+    # Another grid of as many cells is described anew.
+    wider = covers.search(cover(40), method=f"{kernel}+static-5@0.2")[0]
+    assert wider.box is not None
+    assert wider.box.x1 < 0.5
+    found = covers.search(cover(40), method=f"{kernel}+proposals")
+    assert found[0].image_id == "scene"
+    placed = wherein.Part(image=cover(40), where=wherein.Box(0.0, 0.0, 0.4, 0.4))
+    assert covers.search(placed, method=f"{kernel}+static-5")[0].score < hits[0].score
+
+
+def test_what_is_avoided_only_ever_subtracts(covers: wherein.Collection, cover: Cover) -> None:
+    both = np.concatenate([cover(1), cover(6)], axis=1)
+    avoided = wherein.Part(image=cover(6), negative=True)
+    hits = covers.search([wherein.Part(image=both), avoided], method="bow", k=9)
+    assert hits[0].image_id == "cover1.png"
+    assert hits.score_kind == "standardised"
+    plain = covers.search(both, method="bow", k=9)
+    mean, spread = np.mean([hit.score for hit in plain]), np.std([hit.score for hit in plain])
+    known = {hit.image_id: (hit.score - mean) / spread for hit in plain}
+    assert all(hit.score <= known[hit.image_id] + 1e-4 for hit in hits)
+    assert next(hit.score for hit in hits if hit.image_id == "cover1.png") == pytest.approx(
+        known["cover1.png"], abs=0.3
+    )
+    verified = covers.search([wherein.Part(image=both), avoided], method="bow+sp", k=9)
+    assert all(hit.score < 1 for hit in verified if not hit.inliers)
+
+
+def test_verification_is_passed_on_to_what_a_hit_shows_too(covers: wherein.Collection, cover: Cover) -> None:
+    """A query of the left half of a cover verifies the whole cover, not the picture of its right half."""
+    left, right = cover(60)[:, :150], cover(60)[:, 110:]
+    covers.add(("whole", cover(60)), ("right", np.ascontiguousarray(right)), layers=LAYERS)
+    query = np.ascontiguousarray(left[:, :100])
+    for method in ("bow+sp", "toy+bow+sp"):
+        before = {hit.image_id: hit for hit in covers.search(query, method=method, k=11)}
+        after = {hit.image_id: hit for hit in covers.search(query, method=f"{method}+propagate", k=11)}
+        assert before["whole"].inliers == after["whole"].inliers
+        assert before["right"].inliers == after["right"].inliers == 0
+        assert all(after[name].inliers == 0 for name in after if name.startswith("cover"))
+    covers.add(("twin", photo(cover(60))), layers=LAYERS)
+    found = covers.search(query, method="bow+sp+propagate", k=3)
+    assert {hit.image_id for hit in found[:2]} == {"whole", "twin"}
+
+
+def test_a_hit_that_only_a_hit_shows_inherits(covers: wherein.Collection, cover: Cover) -> None:
+    # The chain: a query too small for the blurred twin, which the sharp cover recognises.
+    import cv2
+
+    sharp = cover(70, size_wh=(480, 480))
+    blurred = cv2.GaussianBlur(sharp, (0, 0), 2.5)
+    covers.add(("sharp", sharp), ("blurred", np.asarray(blurred, np.uint8)), layers=LAYERS)
+    corner = wherein.Part(image=sharp, box=wherein.Box(0.0, 0.0, 0.3, 0.3))
+    plain = {hit.image_id: hit.inliers or 0 for hit in covers.search(corner, method="bow+sp", k=11)}
+    passed = covers.search(corner, method="bow+sp+propagate", k=11)
+    assert passed[0].image_id == "sharp"
+    assert {hit.image_id: hit.inliers or 0 for hit in passed}["blurred"] >= plain["blurred"]
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("bow+propagate", "put it after sp"),
+        ("bow+dba", "beside an encoder, as mini\\+dba"),
+        ("toy+theoretical+dba", "beside an encoder"),
+        ("bow+diffusion", "after an encoder, as mini\\+diffusion"),
+        ("toy+sp", "give an example with --image"),
+    ],
+)
+def test_steps_that_cannot_be_done_say_why(covers: wherein.Collection, cover: Cover, method: str, said: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        covers.search("red" if method == "toy+sp" else cover(3), method=method)
+
+
+def test_verifying_keeps_what_expansion_found(covers: wherein.Collection, cover: Cover) -> None:
+    expanded = covers.search(cover(99), method="toy+qe", k=9)
+    verified = covers.search(cover(99), method="toy+qe+sp", k=9)
+    assert [hit.image_id for hit in verified] == [hit.image_id for hit in expanded]
 
 
 def test_texts_are_refused_or_left_to_the_encoder(covers: wherein.Collection, cover: Cover) -> None:
@@ -144,7 +244,16 @@ def test_the_layer_states_its_bytes(covers: wherein.Collection) -> None:
     assert 0 < layer.bytes_per_image < 134 * 1000 + 100
 
 
-@pytest.mark.parametrize(("method", "kind"), [("toy+qe", "cosine"), ("toy+diffusion", "diffusion")])
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        ("toy+qe", "cosine"),
+        ("toy+qe~average", "cosine"),
+        ("toy+dba", "cosine"),
+        ("toy+dba~ranked+qe~ranked", "cosine"),
+        ("toy+diffusion", "diffusion"),
+    ],
+)
 def test_whole_ranking_steps_rank_every_image_once(
     covers: wherein.Collection, cover: Cover, method: str, kind: str
 ) -> None:

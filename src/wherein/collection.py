@@ -160,11 +160,12 @@ class Collection:
         view = self._views.of(encoder, how)
         allowed = self._allowed(view, asked.filter, asked.among)
         searched = len(view.images) if allowed is None else int(allowed.sum())
-        hits, kind = list[Hit](), "cosine"
+        hits, kind, said = list[Hit](), "cosine", notes(asked.query, how)
         if searched:
             ranked = rank(asked.query, view, encoder=encoder, method=how, k=asked.k, allowed=allowed)
             hits, kind = [self._hit(view, found) for found in ranked.candidates], ranked.score_kind
-        return Ranking(tuple(hits), str(asked.query), encoder.spec, str(how), kind, searched, notes(asked.query, how))
+            said += ranked.notes
+        return Ranking(tuple(hits), str(asked.query), encoder.spec, str(how), kind, searched, said)
 
     def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all living images, or of those that pass the filters, sorted."""

@@ -8,6 +8,7 @@ global, and what merely varies adds little (Fisher's way of combining tests).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -45,15 +46,21 @@ def fused(embedding: Floats, local: Sequence[Floats]) -> Floats:
     return np.asarray(np.sum(parts, axis=0), np.float32)
 
 
-def inlier_evidence(places: Floats, *, centred: bool) -> float:
-    """Nats that verified inliers add, from their places (n, 2) in the query, in [0, 1]; 0 for none.
+def seen_inliers(places: Floats, *, centred: bool) -> float:
+    """How many inliers are of what was asked for, from their places (n, 2) in the query, in [0, 1].
 
     In a whole photo (`centred`) those in the middle count most: what is asked for is there, and things that happen
     to stand on the same carpet match around it.
     """
+    if not centred:
+        return float(len(places))
     apart = np.square(np.asarray(places, np.float64) - 0.5).sum(axis=1) / 0.25
-    weights = np.exp(-apart / (2 * CENTRE**2)) if centred else np.ones(len(places))
-    return INLIERS_WORTH * float(np.log1p(weights.sum()))
+    return float(np.exp(-apart / (2 * CENTRE**2)).sum())
+
+
+def inlier_nats(inliers: float) -> float:
+    """Nats that verified inliers add; 0 for none."""
+    return INLIERS_WORTH * math.log1p(inliers)
 
 
 def _tail(away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -1,11 +1,11 @@
-"""Whole-ranking methods on any embedding: query expansion, database-side augmentation, diffusion, propagation.
+"""Whole-ranking methods on any embedding: query expansion, database-side augmentation, diffusion; propagation.
 
 All are pure: embeddings are (n, d) of unit norm, scores higher is better. Each needs no training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Final, Literal
 
 import numpy as np
@@ -18,7 +18,10 @@ Weighting = Literal["average", "ranked", "alpha"]
 
 NEIGHBOURS: Final = 5
 ALPHA: Final = 3.0
+GRAPH_NEIGHBOURS: Final = 20
+SEEDS: Final = 10
 _DAMPING: Final = 0.9
+_SHARE: Final = 0.9
 _ROUNDS: Final = 20
 
 
@@ -71,21 +74,20 @@ def nearest(rows: Floats, *, neighbours: int) -> tuple[Ints, Floats]:
     return found[~own].reshape(len(rows), k), scores[~own].reshape(len(rows), k).astype(np.float32)
 
 
-def diffuse(rows: Floats, scores: Floats, *, neighbours: int = 20, seeds: int = 10, alpha: float = ALPHA) -> Floats:
-    """Scores (n,) spread along the mutual-neighbour graph of (n, d) rows: what is like what is alike rises.
+def diffuse(neighbours: tuple[Ints, Floats], scores: Floats, *, seeds: int = SEEDS, alpha: float = ALPHA) -> Floats:
+    """Scores (n,) spread along a graph of mutual neighbours, from `nearest`: what is like what is alike rises.
 
     The best `seeds` scores are the source; the steady state of a walk that goes back to them is the new score
     (Donoser and Bischof; Iscen et al.), scaled to the old ones' highest.
     """
-    if len(rows) < 2 or not np.isfinite(scores).any():
+    near, cosines = neighbours
+    if not near.shape[1] or not np.isfinite(scores).any():
         return scores.copy()
-    near, cosines = nearest(rows, neighbours=neighbours)
-    weights = np.maximum(cosines, 0.0) ** alpha
-    mutual = np.array([[one in near[other] for other in own] for one, own in enumerate(near)], np.bool_)
-    weights = np.where(mutual, weights, 0.0)
+    mutual = (near[near] == np.arange(len(near))[:, None, None]).any(axis=2)
+    weights = np.where(mutual, np.maximum(cosines, 0.0) ** alpha, 0.0)
     degrees = 1.0 / np.sqrt(np.maximum(weights.sum(axis=1), 1e-12))
     weights = weights * degrees[:, None] * degrees[near]
-    source = np.zeros(len(rows))
+    source = np.zeros(len(near))
     top = np.argsort(-scores, kind="stable")[:seeds]
     source[top] = np.maximum(scores[top], 0.0) ** alpha
     state = source.copy()
@@ -95,18 +97,10 @@ def diffuse(rows: Floats, scores: Floats, *, neighbours: int = 20, seeds: int = 
     return np.asarray(state * (float(scores.max()) / highest), np.float32) if highest > 0 else scores.copy()
 
 
-def propagate(scores: Floats, groups: Sequence[Sequence[int]], *, share: float = 0.9) -> Floats:
-    """Scores (n,) passed on inside groups that were verified to show one thing: hypergraph-style, one hop.
-
-    A group is a hyperedge: images that verified each other. Each member gets at least `share` of the best member's
-    score; whoever is in no group keeps its own.
-    """
-    spread = scores.copy()
-    for group in groups:
-        members = np.asarray(group, np.int64)
-        if len(members) > 1:
-            spread[members] = np.maximum(spread[members], share * scores[members].max())
-    return spread
+def passed_on(verified: int, link: int) -> int:
+    """Inliers that an image inherits from a verified one it shares something with: those of the weaker link, less a
+    tenth, so that who was verified directly stays ahead."""
+    return math.floor(_SHARE * min(verified, link))
 
 
 def _weights(scores: Floats, weighting: Weighting, alpha: float) -> Floats:

@@ -6,8 +6,10 @@ layer the descriptions of its images. New images are described with the old code
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +21,7 @@ from wherein.features import FeatureFamily, LocalFeatures, unpack
 from wherein.image import decode
 from wherein.index import Ints
 from wherein.kernels import Kernel, load_kernel, own_words
+from wherein.kernels.bow import spans
 from wherein.kernels.codebook import Codebook, default_words
 from wherein.masks import check_aspect
 from wherein.query import Part, Query, Words
@@ -27,6 +30,7 @@ from wherein.scorers import WHOLE
 from wherein.shards import read_array, read_blob, write_blobs
 from wherein.store import Layer, Store
 
+Regions = tuple[Box | None, ...]
 SAMPLE: Final = 10_000
 """Images that a codebook is trained on, at most, as in the FORB paper."""
 
@@ -41,9 +45,14 @@ class LocalIndex:
     keys: Ints
     documents: Ints
     """(images,) the first document of each image; −1 for one without local features"""
+    regions: tuple[Regions, ...]
+    """Of each image, one document per region; None is the whole image."""
     kernel: Kernel | None = None
-    regions: tuple[Box | None, ...] = (None,)
-    """Each image has one document per region; None is the whole image."""
+
+    @property
+    def score_kind(self) -> str:
+        """What the scores are."""
+        return "words" if self.kernel is None else self.kernel.score_kind
 
     def features(self, image: int) -> LocalFeatures | None:
         """The stored features of image number `image`, where the layer has them."""
@@ -55,13 +64,26 @@ class LocalIndex:
         if self.kernel is None:
             raise QueryError("this method compares no words: add bow, vlad or asmk to it.")
         flat = self.kernel.scores(query.descriptors)
-        table = np.zeros((len(self.keys), len(self.regions)), np.float32)
         having = np.flatnonzero(self.documents >= 0)
-        table[having] = flat[self.documents[having, None] + np.arange(len(self.regions))]
+        counts = np.array([len(self.regions[image]) for image in having.tolist()], np.int64)
+        table = np.zeros((len(self.keys), int(counts.max(initial=1))), np.float32)
+        places = spans(np.zeros_like(counts), counts)
+        table[np.repeat(having, counts), places] = flat[np.repeat(self.documents[having], counts) + places]
         if where is not None:
-            off = [overlap(region or WHOLE, where) <= 0.0 for region in self.regions]
-            table[:, off] = 0.0
+            on = {regions: _overlapping(regions, where, width=table.shape[1]) for regions in set(self.regions)}
+            table *= np.stack([on[regions] for regions in self.regions])
         return table
+
+    def best_regions(self, images: Ints, table: Floats) -> list[Box | None]:
+        """The region of each of some images that scored best in their rows of a table; None is the whole image."""
+        chosen = zip(images.tolist(), table.argmax(axis=1).tolist(), strict=True)
+        return [self.regions[image][region] if region < len(self.regions[image]) else None for image, region in chosen]
+
+
+def _overlapping(regions: Regions, where: Box, *, width: int) -> Floats:
+    """(width,) 1 for the regions that a box touches, else 0."""
+    touched = [float(overlap(region or WHOLE, where) > 0.0) for region in regions]
+    return np.array(touched + [0.0] * (width - len(touched)), np.float32)
 
 
 def query_features(query: Query, family: FeatureFamily) -> list[tuple[Part, LocalFeatures]]:
@@ -98,32 +120,36 @@ def load_local(
     *,
     keys: Ints,
     words: Words | None,
-    regions: tuple[Box | None, ...] = (None,),
+    regions: Mapping[int, Regions] | Regions = (None,),
 ) -> LocalIndex:
-    """The local index of the images `keys`; with `words`, their kernel is loaded, and what it lacks is made."""
+    """The local index of the images `keys`; with `words`, their kernel is loaded, and what it lacks is made.
+
+    `regions` are those of every image, or of each by its key.
+    """
     found = store.catalogue.live_rows(layer.name).fetchall()
     place = {row[0]: (row[1], row[2]) for row in found}
+    own = [regions.get(key, (None,)) if isinstance(regions, Mapping) else regions for key in keys.tolist()]
     having = [number for number, key in enumerate(keys.tolist()) if key in place]
+    counts = np.array([len(own[number]) for number in having], np.int64)
     documents = np.full(len(keys), -1, np.int64)
-    documents[having] = np.arange(len(having)) * len(regions)
+    documents[having] = np.cumsum(counts) - counts
     kernel = None
     if words is not None:
-        rows = [place[int(keys[number])] for number in having]
+        rows = {place[int(keys[number])]: own[number] for number in having}
         derived = _Derived(store, layer, rows)
         codebook = derived.codebook(words.size or own_words(words.kernel))
         kernel = load_kernel(words.kernel, codebook)
-        name = f"{words.kernel}-{len(regions)}.{codebook.digest}"
-        kernel.build(derived.descriptions(kernel, name, regions))
-    return LocalIndex(store, layer, family, keys, documents, kernel, regions)
+        kernel.build(derived.descriptions(kernel, f"{words.kernel}.{codebook.digest}"))
+    return LocalIndex(store, layer, family, keys, documents, tuple(own), kernel)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Derived:
-    """What is made of a layer, and kept: `rows` are the (shard, row) of its documents, in their order."""
+    """What is made of a layer, and kept: `rows` are the (shard, row) of its images, in order, and their regions."""
 
     store: Store
     layer: Layer
-    rows: Sequence[tuple[int, int]]
+    rows: Mapping[tuple[int, int], Regions]
 
     @property
     def _folder(self) -> Path:
@@ -135,7 +161,7 @@ class _Derived:
         if path.exists():
             return Codebook.load(path)
         step = max(1, len(self.rows) // SAMPLE)
-        sample = [self._features(place).descriptors for place in self.rows[::step]]
+        sample = [self._features(place).descriptors for place in list(self.rows)[::step]]
         filled = [rows for rows in sample if len(rows)]
         if not filled:
             return Codebook(np.zeros((1, self._width()), np.float32))
@@ -144,25 +170,32 @@ class _Derived:
         codebook.save(path)
         return codebook
 
-    def descriptions(self, kernel: Kernel, name: str, regions: tuple[Box | None, ...]) -> list[bytes]:
+    def descriptions(self, kernel: Kernel, name: str) -> list[bytes]:
         """Of every document, region by region. Each shard's are made once, since shards never change."""
-        made = {shard: self._shard(kernel, name, shard, regions) for shard in {shard for shard, _ in self.rows}}
-        return [blob for shard, row in self.rows for blob in made[shard][row * len(regions) : (row + 1) * len(regions)]]
+        made = {shard: self._shard(kernel, name, shard) for shard in {shard for shard, _ in self.rows}}
+        return [blob for shard, row in self.rows for blob in made[shard][row]]
 
-    def _shard(self, kernel: Kernel, name: str, shard: int, regions: tuple[Box | None, ...]) -> list[bytes]:
-        path = self._folder / f"{name}.{shard:06d}.npy"
-        count = self._count(shard)
-        if not path.exists():
-            blobs = []
-            for row in range(count):
-                found = self._features((shard, row))
-                for region in regions:
-                    inside = found if region is None else found.take(found.inside(region))
-                    blobs.append(kernel.describe(inside.descriptors))
-            write_blobs(path, blobs)
-            return blobs
-        flat = read_array(path)
-        return [read_blob(flat, rows=count * len(regions), row=row) for row in range(count * len(regions))]
+    def _shard(self, kernel: Kernel, name: str, shard: int) -> list[list[bytes]]:
+        """The descriptions of every row of a shard, one per region; a row that is no longer used has one."""
+        own = {row: regions for (other, row), regions in self.rows.items() if other == shard}
+        shared = set(own.values())
+        unused: Regions = shared.pop() if len(shared) == 1 else (None,)
+        each = [own.get(row, unused) for row in range(self._count(shard))]
+        # Where each image has regions of its own, it matters which have gone since.
+        told = repr(unused if not shared else sorted((row, str(regions)) for row, regions in own.items()))
+        signature = hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
+        path = self._folder / f"{name}.{signature}.{shard:06d}.npy"
+        if path.exists():
+            flat, total = read_array(path), sum(map(len, each))
+            blobs = iter([read_blob(flat, rows=total, row=row) for row in range(total)])
+            return [[next(blobs) for _ in regions] for regions in each]
+        described = []
+        for row, regions in enumerate(each):
+            found = self._features((shard, row))
+            parts = [found if box is None else found.take(found.inside(box)) for box in regions]
+            described.append([kernel.describe(part.descriptors) for part in parts])
+        write_blobs(path, list(chain.from_iterable(described)))
+        return described
 
     def _features(self, place: tuple[int, int]) -> LocalFeatures:
         shard, row = place
@@ -174,4 +207,4 @@ class _Derived:
         )
 
     def _width(self) -> int:
-        return self._features(self.rows[0]).descriptors.shape[1] if self.rows else 1
+        return self._features(next(iter(self.rows))).descriptors.shape[1] if self.rows else 1

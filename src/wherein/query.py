@@ -34,6 +34,9 @@ OPTIONS: Final = {
     "pooling": ("summary", "gaussian"),
     "localizer": ("auto", "similar", "match", "support"),
     "outline": ("refined", "coarse"),
+    "weighting": ("alpha", "average", "ranked"),
+    "matcher": ("nearest", "learned"),
+    "model": ("homography", "affine", "fundamental"),
 }
 STEPS: Final[dict[str, str]] = {
     "locate": "wherein.locating:LOCATE",
@@ -41,8 +44,11 @@ STEPS: Final[dict[str, str]] = {
     "sp": "wherein.reranking:SP",
     "qe": "wherein.reranking:QE",
     "diffusion": "wherein.reranking:DIFFUSION",
+    "propagate": "wherein.reranking:PROPAGATE",
 }
 """What is done with a ranking: word → `module:function`, a `wherein.search.Step`."""
+AUGMENT: Final = "dba"
+"""Database-side augmentation: every image's embedding moved towards its neighbours', before anything is asked."""
 WHERE_SEARCH: Final = "static-9@0.1~soft"
 """What a query with a place is searched with when no method is named."""
 _WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>\d+(?:\.\d+)?)$", re.DOTALL)
@@ -269,6 +275,11 @@ class Method:
     """How an example becomes one vector: as its encoder sums it up, or from its patches, the middle counting most."""
     localizer: str = "auto"
     outline: str = "refined"
+    weighting: str = "alpha"
+    matcher: str = "nearest"
+    model: str = "homography"
+    augmented: bool = False
+    """Whether the word `dba` was written."""
     steps: tuple[str, ...] = ()
     """Words of STEPS, in the order they are done."""
     words: Words | None = None
@@ -297,7 +308,8 @@ class Method:
         """The layers a collection must be indexed with to answer this method, and no more."""
         located = ("patches", "dense", "thumbs") if {"locate", "segrank"} & set(self.steps) else ()
         local = (self.local,) if self.local is not None else ()
-        return tuple(dict.fromkeys(("global", self.layer, *located, *local)))
+        regions = ("proposals",) if self.search == "proposals" else ()
+        return tuple(dict.fromkeys(("global", self.layer, *located, *regions, *local)))
 
     @property
     def embeds(self) -> bool:
@@ -325,6 +337,8 @@ class Method:
             name, *options = word.split("~")
             if name in SEARCHES:
                 method = replace(method, search=name)
+            elif name == AUGMENT:
+                method = replace(method, augmented=True)
             elif name in STEPS:
                 method = replace(method, steps=(*method.steps, name))
             elif name.startswith("static-"):
@@ -337,7 +351,7 @@ class Method:
                 encoders = ", ".join(sorted(families()))
                 raise SpecError(
                     f"method {spec!r}: nothing is called {name!r}. Encoders: {encoders}. Local: {', '.join(KERNELS)}. "
-                    f"Searches: {', '.join(SEARCHES)}, {GRIDS}. Steps: {', '.join(STEPS) or 'none'}."
+                    f"Searches: {', '.join(SEARCHES)}, {GRIDS}. Steps: {', '.join((AUGMENT, *STEPS))}."
                 )
             for option in options:
                 chosen: dict[str, Any] = {_option(option, spec): option}

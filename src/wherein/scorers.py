@@ -6,6 +6,7 @@ Queries come as (m, d) unit vectors of the encoder's space. `where` says in whic
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import ImageError, QueryError
+from wherein.expansion import GRAPH_NEIGHBOURS, nearest
 from wherein.image import decode
 from wherein.index import Exact, Ints, Mask
 from wherein.region import Box, iou, overlap
@@ -42,6 +44,11 @@ class WholeScorer:
     def embeddings(self) -> Floats:
         """(images, d): the embedding of each whole image."""
         return self._index.first_rows
+
+    @cached_property
+    def neighbours(self) -> tuple[Ints, Floats]:
+        """Each image's nearest others, (images, k), and their cosines; found at first use."""
+        return nearest(self.embeddings, neighbours=GRAPH_NEIGHBOURS)
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:  # noqa: ARG002 — the baseline of the study
         """Cosines with each image's best row."""

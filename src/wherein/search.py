@@ -15,6 +15,7 @@ from wherein.embed import detail
 from wherein.encoders import Encoded, Encoder, Floats, unit
 from wherein.errors import QueryError
 from wherein.evidence import fused
+from wherein.features import LocalFeatures
 from wherein.image import decode
 from wherein.index import Ints, Mask, best
 from wherein.local import LocalIndex, query_features
@@ -22,6 +23,7 @@ from wherein.masks import check_aspect
 from wherein.pyramid import QUERY_SCALES, levels
 from wherein.query import STEPS, Method, Part, Query
 from wherein.region import Box, place_suffix
+from wherein.verify import CHANCE
 from wherein.views import View
 
 GAUSSIAN_SPREAD: Final = 0.5
@@ -35,6 +37,7 @@ class Hit:
     image_id: str
     score: float
     confidence: float | None = None
+    """How likely it is right, where the method is calibrated."""
     box: Box | None = None
     path: Path | None = None
     size_wh: tuple[int, int] = (0, 0)
@@ -58,6 +61,8 @@ class Ranking(Sequence[Hit]):
     """How many images passed the filters and were ranked."""
     notes: tuple[str, ...] = ()
     """What a person should know about how the query was read."""
+    rejected: tuple[Hit, ...] = ()
+    """The best that were not likely enough, where `min_confidence` was asked for."""
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -99,6 +104,10 @@ class Ranked:
 
     candidates: tuple[Candidate, ...]
     score_kind: str
+    scores: Floats | None = None
+    """(images,) every image's score now, where the last step gave one to each; else they are as before it."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about what was found, or why nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,8 @@ class Context:
     view: View
     scores: Floats
     """(images,) the score of every image before the steps"""
+    examples: tuple[tuple[Part, LocalFeatures], ...]
+    """The query's examples and their local features, where the method looks at them."""
     allowed: Mask | None
     k: int
 
@@ -137,17 +148,37 @@ class _Scored:
 def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, allowed: Mask | None) -> Ranked:
     """The best k images, among those `allowed`."""
     sources = [_by_embedding(query, view, encoder=encoder, method=method)] if method.embeds else []
-    if method.words is not None and view.local is not None:
-        sources += _by_local_features(query, view.local, method, alone=not sources)
+    examples = _examples(query, view.local, alone=not sources)
+    if method.words is not None and view.local is not None and examples:
+        sources.append(_by_local_features(examples, view.local, method))
     scored = sources[0] if len(sources) == 1 else _fused(sources)
     steps = [_load_step(word) for word in method.steps]
     top = best(scored.scores, k=max([k, *(step.depth for step in steps)]), allowed=allowed)
     found = zip(top.images.tolist(), top.scores.tolist(), scored.regions(top.images), strict=True)
     ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), scored.kind)
-    context = Context(query, method, encoder, view, scored.scores, allowed, k)
+    context = Context(query, method, encoder, view, scored.scores, examples, allowed, k)
+    said = _too_plain(examples)
     for step in steps:
         ranked = step(context, ranked)
-    return Ranked(ranked.candidates[:k], ranked.score_kind)
+        said += ranked.notes
+    now = scored.scores if ranked.scores is None else ranked.scores
+    return Ranked(ranked.candidates[:k], ranked.score_kind, now, said)
+
+
+def _examples(query: Query, local: LocalIndex | None, *, alone: bool) -> tuple[tuple[Part, LocalFeatures], ...]:
+    """The local features of the query's examples; beside an encoder, a query without any is left to it."""
+    if local is None or (not alone and all(part.image is None or part.negative for part in query.parts)):
+        return ()
+    return tuple(query_features(query, local.family))
+
+
+def _too_plain(examples: Sequence[tuple[Part, LocalFeatures]]) -> tuple[str, ...]:
+    return tuple(
+        f"{part}: {len(found)} local features are too few to recognise anything by; {CHANCE} are needed. "
+        "Give a larger or sharper picture, or search with an encoder, as --method mini."
+        for part, found in examples
+        if len(found) < CHANCE
+    )
 
 
 def _by_embedding(query: Query, view: View, *, encoder: Encoder, method: Method) -> _Scored:
@@ -156,27 +187,27 @@ def _by_embedding(query: Query, view: View, *, encoder: Encoder, method: Method)
     if len(groups) == 1:
         total, kind = each[0], "cosine"
     else:
-        parts = [_contribution(group, scores) for group, scores in zip(groups, each, strict=True)]
+        parts = [_contribution(group.weight, scores) for group, scores in zip(groups, each, strict=True)]
         total, kind = np.asarray(np.sum(parts, axis=0), np.float32), "standardised"
     first = groups[0]
     return _Scored(total, kind, lambda images: view.scorer.regions(first.vectors[0], first.where, images))
 
 
-def _by_local_features(query: Query, index: LocalIndex, method: Method, *, alone: bool) -> list[_Scored]:
-    """The kernel's scores, averaged over examples (or their maximum); beside an encoder, texts are left to it."""
-    if not alone and all(part.image is None or part.negative for part in query.parts):
-        return []
-    examples = query_features(query, index.family)
+def _by_local_features(examples: Sequence[tuple[Part, LocalFeatures]], index: LocalIndex, method: Method) -> _Scored:
+    """The kernel's scores, averaged over examples (or their maximum), less what is to be avoided."""
     tables = [part.weight * index.scores(found, part.where) for part, found in examples if not part.negative]
     table = np.max(tables, axis=0) if method.support == "max" else np.mean(tables, axis=0)
-    avoided = [part.weight * index.scores(found, part.where).max(axis=1) for part, found in examples if part.negative]
-    total = table.max(axis=1) - (np.max(avoided, axis=0) if avoided else 0.0)
-    kind = index.kernel.score_kind if index.kernel is not None else "words"
+    avoided = [(part, index.scores(found, part.where).max(axis=1)) for part, found in examples if part.negative]
+    total, kind = table.max(axis=1), index.score_kind
+    if avoided:
+        weight = float(np.mean([part.weight for part, _ in examples if not part.negative]))
+        parts = [weight * _standardised(total), *(_contribution(-part.weight, scores) for part, scores in avoided)]
+        total, kind = np.sum(parts, axis=0), "standardised"
 
     def regions(images: Ints) -> list[Box | None]:
-        return [index.regions[number] for number in table[images].argmax(axis=1).tolist()]
+        return index.best_regions(images, table[images])
 
-    return [_Scored(np.asarray(total, np.float32), kind, regions)]
+    return _Scored(np.asarray(total, np.float32), kind, regions)
 
 
 def _fused(sources: Sequence[_Scored]) -> _Scored:
@@ -269,11 +300,11 @@ def _pooled(encoded: Encoded, encoder: Encoder, method: Method) -> Floats:
     return unit(np.einsum("nhwd,hw->nd", encoded.patches, weights, optimize=True))
 
 
-def _contribution(group: _Group, scores: Floats) -> Floats:
-    """What a group adds. To be unlike what is avoided is no merit: only likeness above the average subtracts."""
+def _contribution(weight: float, scores: Floats) -> Floats:
+    """What scores add. To be unlike what is avoided is no merit: only likeness above the average subtracts."""
     standardised = _standardised(scores)
-    counted = standardised if group.weight > 0 else np.maximum(standardised, np.float32(0))
-    return np.asarray(group.weight * counted, np.float32)
+    counted = standardised if weight > 0 else np.maximum(standardised, np.float32(0))
+    return np.asarray(weight * counted, np.float32)
 
 
 def _standardised(scores: Floats) -> Floats:

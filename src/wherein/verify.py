@@ -1,8 +1,8 @@
 """Spatial verification: do two images show one thing, and where? Matches, then a map that carries many of them.
 
-Descriptors are matched by mutual nearest neighbours and the ratio test, a map (homography, affine or fundamental) is
-fitted by OpenCV's USAC with MAGSAC++, and maps that no camera makes are turned down: mirrored, collapsed, absurdly
-scaled. What is left counts as inliers; few of them are chance, and are no verification at all.
+Descriptors are matched by mutual nearest neighbours and the ratio test, or by a learned matcher; a map (homography,
+affine or fundamental) is fitted by OpenCV's USAC with MAGSAC++, and maps that no camera makes are turned down:
+mirrored, collapsed, absurdly scaled. What is left counts as inliers; few are chance, and are no verification at all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from wherein.encoders import Floats
 from wherein.features import LocalFeatures
+from wherein.features.matchers import Matcher
 
 Model = Literal["homography", "affine", "fundamental"]
 Ints = npt.NDArray[np.int64]
@@ -74,10 +75,10 @@ def match(query: LocalFeatures, image: LocalFeatures, *, ratio: float = RATIO) -
 
 
 def verify(
-    query: LocalFeatures, image: LocalFeatures, *, model: Model = "homography", ratio: float = RATIO
+    query: LocalFeatures, image: LocalFeatures, *, model: Model = "homography", matcher: Matcher = match
 ) -> Verification:
     """Match two images and fit a map from the query into the image."""
-    pairs = _one_to_one(match(query, image, ratio=ratio), query, image)
+    pairs = _one_to_one(matcher(query, image), query, image)
     if len(pairs) < max(CHANCE, _FEWEST[model]):
         return NOTHING
     a, b = _places(query)[pairs[:, 0]], _places(image)[pairs[:, 1]]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
 
 import numpy as np
 
-from wherein.embed import features_of, layers_of, local_layer
+from wherein.embed import PROPOSALS, features_of, layers_of, local_layer
 from wherein.encoders import Encoder, Floats
-from wherein.errors import CollectionCorrupt, InputError
+from wherein.errors import CollectionCorrupt, InputError, QueryError
+from wherein.expansion import Weighting, augment
 from wherein.index import Ints
-from wherein.local import LocalIndex, load_local
-from wherein.query import Method
+from wherein.local import LocalIndex, Regions, load_local
+from wherein.query import AUGMENT, Method
 from wherein.region import Box, Grid
 from wherein.scorers import (
     CellScorer,
@@ -27,6 +30,9 @@ from wherein.scorers import (
 )
 from wherein.shards import Array, read_array, write_array
 from wherein.store import Layer, Store
+
+_UNROWED: Final = ("patches", "theoretical")
+"""Searches that compare no row of embeddings an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,8 @@ class Views:
         """The view of a method, loaded anew when another process has changed the collection."""
         key = (
             encoder.spec,
-            f"{method.search}~{method.cells}~{method.fill}~{method.local}~{method.words}~{method.embeds}",
+            f"{method.search}~{method.cells}~{method.fill}~{method.local}~{method.words}~{method.embeds}"
+            f"~{method.weighting if method.augmented else None}",
         )
         version = self._store.catalogue.version()
         if key in self._kept and self._kept[key][0] == version:
@@ -94,9 +101,13 @@ class Views:
         self._kept.clear()
 
     def _load(self, encoder: Encoder, method: Method) -> View:
-        layer = self._layer(encoder, method)
+        layer = self._layer(encoder, method.layer, method)
         places = self._places(layer)
         scorer: Scorer
+        if method.augmented and (not method.embeds or method.grid is not None or method.search in _UNROWED):
+            raise QueryError(
+                f"{AUGMENT} moves the embeddings of images: write it beside an encoder, as mini+{AUGMENT}."
+            )
         if method.grid is not None and method.embeds:
             rows = self._cells(layer, places, method.grid, encoder)
             basis = None if method.fill == "crop" else encoder.patch_basis
@@ -106,10 +117,11 @@ class Views:
         elif method.search == "theoretical":
             scorer = TheoreticalScorer([self._store.file_path(key) for key in places.images.tolist()], encoder)
         else:
-            scorer = WholeScorer(self._matrix(layer, places.rows), places.owners, places.boxes)
-        return View(places.images, scorer, self._store, self._local(method, places.images))
+            rows = self._augmented(layer, places, method) if method.augmented else self._matrix(layer, places.rows)
+            scorer = WholeScorer(rows, places.owners, places.boxes)
+        return View(places.images, scorer, self._store, self._local(encoder, method, places.images))
 
-    def _local(self, method: Method, images: Ints) -> LocalIndex | None:
+    def _local(self, encoder: Encoder, method: Method, images: Ints) -> LocalIndex | None:
         if method.local is None:
             return None
         family = features_of([method.local])[method.local]
@@ -119,8 +131,18 @@ class Views:
                 f"{self._store.folder}: has no {method.local} layer of {family.spec}, which method {method} needs. Add "
                 f"it with `wherein index --layers global,thumbs,{method.local}`."
             )
-        regions = (None, *(method.grid.boxes() if method.grid is not None and not method.embeds else ()))
+        regions = (None,) if method.embeds else self._regions(encoder, method)
         return load_local(self._store, layer, family, keys=images, words=method.words, regions=regions)
+
+    def _regions(self, encoder: Encoder, method: Method) -> Regions | dict[int, Regions]:
+        """What local features are gathered by: the whole image, and the cells of a grid or the image's proposals."""
+        if method.search != PROPOSALS:
+            return (None, *(method.grid.boxes() if method.grid is not None else ()))
+        found: dict[int, Regions] = {}
+        for row in self._store.catalogue.live_rows(self._layer(encoder, PROPOSALS, method).name).fetchall():
+            box = None if row[3] is None else Box.parse(row[3])
+            found[row[0]] = (*found.get(row[0], ()), None if box is None or box.area == 1.0 else box)
+        return found
 
     def _places(self, layer: Layer) -> _Places:
         found = self._store.catalogue.live_rows(layer.name).fetchall()
@@ -135,6 +157,22 @@ class Views:
             inside = np.flatnonzero(rows[:, 1] == shard)
             matrix[inside] = self._store.array(layer.name, shard)[rows[inside, 2]]
         return matrix
+
+    def _augmented(self, layer: Layer, places: _Places, method: Method) -> Floats:
+        """The rows of a layer, each moved towards its neighbours; kept under derived/."""
+        signature = hashlib.blake2b(places.rows.tobytes(), digest_size=6).hexdigest()
+        name = f"{AUGMENT}~{method.weighting}.{layer.name}"
+        path = self._store.folder / "derived" / f"{name}.{signature}.npy"
+        if not path.exists():
+            made = augment(self._matrix(layer, places.rows), weighting=cast(Weighting, method.weighting))
+            self._keep(path, made.astype(np.float16), instead_of=f"{name}.*.npy")
+        return as_floats(read_array(path))
+
+    @staticmethod
+    def _keep(path: Path, made: Array, *, instead_of: str) -> None:
+        for stale in path.parent.glob(instead_of):
+            stale.unlink(missing_ok=True)
+        write_array(path, made)
 
     def _patches(self, layer: Layer, places: _Places, encoder: Encoder) -> PatchScorer:
         order = np.lexsort((places.rows[:, 2], places.rows[:, 1]))
@@ -156,10 +194,7 @@ class Views:
         signature = hashlib.blake2b(whole.tobytes(), digest_size=6).hexdigest()
         path = self._store.folder / "derived" / f"{grid}.{layer.name}.{signature}.npy"
         if not path.exists():
-            pooled = self._pool(layer, whole, grid)
-            for stale in path.parent.glob(f"{grid}.{layer.name}.*.npy"):
-                stale.unlink(missing_ok=True)
-            write_array(path, pooled)
+            self._keep(path, self._pool(layer, whole, grid), instead_of=f"{grid}.{layer.name}.*.npy")
         return read_array(path)
 
     def _pool(self, layer: Layer, rows: Ints, grid: Grid) -> Array:
@@ -170,8 +205,7 @@ class Views:
         result[:, order] = pooled
         return result
 
-    def _layer(self, encoder: Encoder, method: Method) -> Layer:
-        kind = method.layer
+    def _layer(self, encoder: Encoder, kind: str, method: Method) -> Layer:
         layers: Sequence[Layer] = layers_of(encoder, [kind])
         for layer in layers:
             if layer.name in self._store.manifest.layers:

