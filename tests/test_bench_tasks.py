@@ -1,6 +1,5 @@
-"""Small local sets: what their folders must look like, and their figures, each with several witnesses."""
+"""Figures of the small local sets, each with several witnesses."""
 
-import json
 import math
 import statistics
 from pathlib import Path
@@ -8,37 +7,18 @@ from typing import Any
 
 import ir_measures
 import numpy as np
-import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wherein import Box, Hit
-from wherein.bench.boxes import best_iou, box_statistics, clipped, perturbed
-from wherein.bench.datasets import local
 from wherein.bench.datasets.local import Clip, Example
-from wherein.bench.located import hit_point, hit_polygon, region_ious
-from wherein.bench.task import Answers, Options
-from wherein.bench.tasks import TASKS, load_task
+from wherein.bench.task import Answers
 from wherein.bench.tasks.captions import score_captions
 from wherein.bench.tasks.classes import score_classes
 from wherein.bench.tasks.examples import score_examples
 from wherein.bench.tasks.masks import score_masks
 from wherein.bench.tasks.road import score_road
 from wherein.bench.tasks.underwater import score_known_items
-from wherein.errors import DataError, SpecError
-
-
-def picture(path: Path, colour: str = "red", size_wh: tuple[int, int] = (8, 8)) -> Path:
-    """A one-colour image file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    PIL.Image.new("RGB", size_wh, colour).save(path)
-    return path
-
-
-def lines(path: Path, *records: dict[str, Any]) -> None:
-    """An ndjson file."""
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
 
 def ranked(image_ids: str, **kept: tuple[str, list[float]]) -> Answers:
@@ -264,176 +244,3 @@ def test_road_hand_worked() -> None:
     kept = {"odd": {"ranking": [2, 0, 1], "scores": [3, 2, 1], "inside": {"a": True, "b": None}}}
     scored = score_road("road", ["a", "b"], Answers(("a", "b", "c"), kept))
     assert scored.scores == {"mAP": pytest.approx((1 / 2 + 2 / 3) / 2), "pointing": 0.5}
-
-
-# regions of hits
-
-
-def test_a_box_is_compared_as_a_box_and_as_its_filled_pixels() -> None:
-    truth = np.zeros((10, 10), dtype=bool)
-    truth[2:6, 2:6] = True
-    hit = Hit("a", 1.0, None, Box(0.2, 0.2, 0.6, 0.4))
-    assert list(region_ious(hit, truth)) == pytest.approx([0.5, 0.5])
-
-
-def test_a_hit_without_region_or_a_truth_without_pixels_scores_zero() -> None:
-    truth = np.ones((4, 4), dtype=bool)
-    assert region_ious(Hit("a", 1.0), truth) == (0.0, 0.0)
-    assert region_ious(Hit("a", 1.0, None, Box(0, 0, 1, 1)), ~truth) == (0.0, 0.0)
-
-
-def test_a_hit_points_at_the_middle_of_its_box() -> None:
-    assert hit_point(Hit("a", 1.0)) is None
-    point = hit_point(Hit("a", 1.0, None, Box(0.2, 0.0, 0.4, 0.5)))
-    assert point is not None
-    assert list(point) == pytest.approx([0.3, 0.25])
-
-
-def test_a_hit_points_at_the_innermost_pixel_of_a_bent_mask() -> None:
-    mask = np.zeros((10, 10), dtype=bool)
-    mask[0:3, :] = mask[:, 0:3] = True  # an L: the middle of its extent is outside
-    point = hit_point(Hit("a", 1.0, mask=mask))
-    assert point is not None
-    assert mask[int(point[1] * 10), int(point[0] * 10)]
-
-
-def test_a_mask_is_compared_at_the_resolution_of_the_truth() -> None:
-    truth = np.zeros((8, 8), dtype=bool)
-    truth[:, :4] = True
-    coarse = np.array([[True, False], [True, False]])
-    assert region_ious(Hit("a", 1.0, mask=coarse), truth) == (1.0, 1.0)
-
-
-def test_a_box_becomes_a_polygon_of_whole_pixels() -> None:
-    hit = Hit("a", 1.0, None, Box(0.0, 0.5, 0.5, 1.0), None, (10, 20))
-    assert hit_polygon(hit) == [[0.0, 10.0], [4.0, 10.0], [4.0, 19.0], [0.0, 19.0]]
-    assert hit_polygon(Hit("a", 1.0)) == []
-
-
-def test_the_largest_piece_of_a_mask_becomes_the_polygon() -> None:
-    mask = np.zeros((10, 20), dtype=bool)
-    mask[1:9, 2:12] = True
-    mask[0, 19] = True
-    points = hit_polygon(Hit("a", 1.0, size_wh=(40, 20), mask=mask))
-    assert {(x, y) for x, y in points} == {(4.0, 2.0), (4.0, 16.0), (22.0, 16.0), (22.0, 2.0)}
-
-
-# boxes of the sub-region study
-
-
-def test_boxes_with_swapped_corners_outside_or_flat_are_put_into_the_frame() -> None:
-    assert clipped((60, 40, 20, 10), size_wh=(100, 50)) == Box(0.2, 0.2, 0.6, 0.8)
-    assert clipped((90, -10, 120, 20), size_wh=(100, 50)) == Box(0.9, 0.0, 1.0, 0.4)
-    assert clipped((10, 10, 10, 10), size_wh=(100, 50)).area > 0
-
-
-def test_perturbation_keeps_the_box_in_the_frame_and_zero_spread_keeps_the_box() -> None:
-    box = Box(0.4, 0.4, 0.6, 0.7)
-    assert perturbed(box, spread=(0.0, 0.0), rng=np.random.default_rng(0)) == box
-    for seed in range(50):
-        moved = perturbed(box, spread=(0.5, 0.5), rng=np.random.default_rng(seed))
-        assert 0 <= moved.x1 < moved.x2 <= 1
-        assert 0 <= moved.y1 < moved.y2 <= 1
-        assert moved.x2 - moved.x1 >= 0.1 * 0.2 - 1e-9
-
-
-def test_levels_of_perturbation_share_their_draws() -> None:
-    box = Box(0.45, 0.45, 0.55, 0.55)
-    near, far = (perturbed(box, spread=(s, 0.0), rng=np.random.default_rng(3)) for s in (0.05, 0.1))
-    assert (far.x1 - box.x1) == pytest.approx(2 * (near.x1 - box.x1))
-
-
-def test_cell_statistics_of_a_corner_box() -> None:
-    corner = Box(0.0, 0.0, 0.5, 0.5)
-    found = box_statistics({"skippable": [corner], "non-skippable": []})
-    assert found["static-5 skippable"] == {"mean IoU": 1.0, "std IoU": 0.0}
-    assert found["whole skippable"]["mean IoU"] == 0.25
-    assert found["static-9 skippable"]["mean IoU"] == pytest.approx(4 / 9)
-    assert "whole non-skippable" not in found
-    assert best_iou(corner, [corner]) == 1.0
-
-
-# folders
-
-
-def make_covers(root: Path) -> Path:
-    """Two references, one query."""
-    picture(root / "queries/q.png")
-    picture(root / "database/a.png")
-    picture(root / "database/b.png", "blue")
-    lines(root / "qrels.jsonl", {"query": "queries/q.png", "relevant": ["database/a.png"]})
-    return root
-
-
-def test_covers_are_read_by_shape(tmp_path: Path) -> None:
-    found = local.load_examples(make_covers(tmp_path))
-    assert found.image_ids == ("a.png", "b.png")
-    assert found.queries[0].relevant == ("a.png",)
-
-
-def test_hidden_files_are_not_images_of_a_set(tmp_path: Path) -> None:
-    make_covers(tmp_path)
-    picture(tmp_path / "database/.cache/c.png")
-    assert local.load_examples(tmp_path).image_ids == ("a.png", "b.png")
-
-
-def test_objects_leave_one_out_and_skip_singles(tmp_path: Path) -> None:
-    for name in ("cup/0.png", "cup/1.png", "hat/0.png"):
-        picture(tmp_path / name)
-    queries = local.load_objects(tmp_path).queries
-    assert [(query.name, query.relevant, query.own) for query in queries] == [
-        ("cup/0.png", ("cup/1.png",), "cup/0.png"),
-        ("cup/1.png", ("cup/0.png",), "cup/1.png"),
-    ]
-
-
-def test_boxes_with_swapped_corners_are_put_in_order(tmp_path: Path) -> None:
-    picture(tmp_path / "images/0.png")
-    lines(
-        tmp_path / "boxes.jsonl", {"image": "images/0.png", "boxes": [{"label": "fish", "box": [0.6, 0.1, 0.2, 0.4]}]}
-    )
-    assert local.load_boxed(tmp_path).boxes == {"0.png": {"fish": (Box(0.2, 0.1, 0.6, 0.4),)}}
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "spoil", "why"),
-    [
-        ("covers", lambda root: (root / "qrels.jsonl").unlink(), "qrels.jsonl is missing"),
-        ("covers", lambda root: (root / "database/a.png").unlink(), "does not exist"),
-        ("covers", lambda root: lines(root / "qrels.jsonl", {"query": "queries/no.png", "relevant": []}), "no.png"),
-        ("covers", lambda root: lines(root / "qrels.jsonl", {"query": "queries/q.png"}), "'relevant' is missing"),
-        (
-            "covers",
-            lambda root: lines(root / "qrels.jsonl", {"query": "queries/q.png", "relevant": ["queries/q.png"]}),
-            "not under",
-        ),
-        (
-            "covers",
-            lambda root: lines(root / "qrels.jsonl", {"query": "queries/q.png", "relevant": ["database/a.png"] * 2}),
-            "twice",
-        ),
-        ("captions", lambda root: None, "looks like covers or facades"),
-        ("objects", lambda root: picture(root / "loose.png"), "is in no folder"),
-        ("masks", lambda root: None, "images is missing"),
-        ("road", lambda root: (picture(root / "images/odd_1.png"), (root / "masks").mkdir()), "has no mask"),
-        ("underwater", lambda root: None, "boxes.jsonl is missing"),
-    ],
-)
-def test_a_folder_of_another_shape_is_refused(tmp_path: Path, benchmark: str, spoil: Any, why: str) -> None:
-    make_covers(tmp_path)
-    spoil(tmp_path)
-    with pytest.raises(DataError, match=why):
-        load_task(benchmark, tmp_path)
-
-
-def test_unknown_benchmarks_and_options_are_answered_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="captions, covers"):
-        load_task("cover", tmp_path)
-    with pytest.raises(SpecError, match="covers has no option --perturb; it has --distractors"):
-        load_task("covers", make_covers(tmp_path), Options(perturb=(0.1, 0.1)))
-    with pytest.raises(SpecError, match="where the class name goes"):
-        load_task("classes", tmp_path, Options(prompt=("a photo",)))
-
-
-def test_every_local_set_has_a_shape_and_a_task() -> None:
-    assert set(local.SHAPES) <= set(TASKS)
