@@ -1,14 +1,17 @@
 """What many tests need: files painted in the toy encoder's colours, so that every answer can be worked out by hand."""
 
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
 import pytest
 
 import wherein
-from wherein.encoders.toy import COLOURS
+from wherein.encoders.toy import COLOURS, ToyEncoder
+from wherein.sync import AddReport
 
 Paint = Callable[..., Path]
 
@@ -39,6 +42,18 @@ def paint() -> Paint:
 
 
 @pytest.fixture
+def encoded() -> Callable[..., bytes]:
+    """`encoded(picture, "JPEG", quality=95)` is the picture as a file of that format."""
+
+    def save(picture: PIL.Image.Image, format_: str, **options: Any) -> bytes:
+        buffer = io.BytesIO()
+        picture.save(buffer, format_, **options)
+        return buffer.getvalue()
+
+    return save
+
+
+@pytest.fixture
 def folder(tmp_path: Path, paint: Paint) -> Path:
     """Four pictures that no two share a colour share in."""
     root = tmp_path / "pictures"
@@ -50,10 +65,38 @@ def folder(tmp_path: Path, paint: Paint) -> Path:
 
 
 @pytest.fixture
+def folder_ids() -> list[str]:
+    """What the pictures of `folder` are called in its collection."""
+    return ["blue.png", "holiday/half.png", "holiday/third.png", "red.png"]
+
+
+@pytest.fixture
 def collection(folder: Path) -> Iterator[wherein.Collection]:
     """An empty toy collection inside `folder`."""
     with wherein.open(folder, create=True, encoder="toy") as opened:
         yield opened
+
+
+@pytest.fixture
+def did() -> Callable[[AddReport], dict[str, int]]:
+    """`did(report)` is what is not zero in it, without the time it took."""
+
+    def tell(report: AddReport) -> dict[str, int]:
+        names = ("added", "changed", "renamed", "duplicates", "removed", "unchanged")
+        counts = {name: getattr(report, name) for name in names} | {"skipped": len(report.skipped)}
+        return {name: count for name, count in counts.items() if count}
+
+    return tell
+
+
+@pytest.fixture
+def encoding_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """After `encoding_is_forbidden()` a test fails when anything is encoded again."""
+
+    def fail(self: ToyEncoder, batch: object) -> None:
+        pytest.fail("something was encoded again")
+
+    return lambda: monkeypatch.setattr(ToyEncoder, "images", fail)
 
 
 @pytest.fixture
@@ -144,3 +187,17 @@ def cover() -> Callable[..., np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
         return picture
 
     return draw
+
+
+@pytest.fixture(scope="session")
+def outside() -> Callable[[Sequence[bool], int, Sequence[Any]], dict[Any, float]]:
+    """`outside(hits, missed, measures)` is what ir_measures says of one ranking; missed items are relevant too."""
+    import ir_measures
+
+    def calculate(hits: Sequence[bool], missed: int, measures: Sequence[Any]) -> dict[Any, float]:
+        run = [ir_measures.ScoredDoc("q", f"d{n}", float(len(hits) - n)) for n in range(len(hits))]
+        qrels = [ir_measures.Qrel("q", f"d{n}", int(hit)) for n, hit in enumerate(hits)]
+        qrels += [ir_measures.Qrel("q", f"missed{n}", 1) for n in range(missed)]
+        return dict(ir_measures.calc_aggregate(measures, qrels, run))
+
+    return calculate
