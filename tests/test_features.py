@@ -8,6 +8,7 @@ import pytest
 
 from wherein.errors import CollectionCorrupt, SpecError
 from wherein.features import FEATURE_BYTES, LocalFeatures, feature_families, load_features, pack, unpack
+from wherein.features.quantiser import rootsift_quantiser
 from wherein.features.rootsift import root
 from wherein.image import Image, decode
 from wherein.region import Box
@@ -38,6 +39,29 @@ def test_what_is_packed_comes_back(n: int) -> None:
 
 def test_bytes_per_image_are_those_stated() -> None:
     assert len(pack(made(300, 128))) == 12 + 300 * (FEATURE_BYTES + 128) == 12 + 300 * 134
+
+
+def test_compact_features_are_a_sixth_as_large_and_nearly_the_same(cover: Cover) -> None:
+    family = load_features("rootsift:compact")
+    found = family.features(decode(cover(1)), side=family.side)
+    data = pack(found, compact=family.compact)
+    assert len(data) == 12 + len(found) * (FEATURE_BYTES + 16)
+    after = unpack(data)
+    assert np.array_equal(after.keypoints, unpack(pack(found)).keypoints)
+    assert np.allclose(np.linalg.norm(after.descriptors, axis=1), 1.0, atol=1e-5)
+    cosines = np.einsum("nd,nd->n", after.descriptors, found.descriptors)
+    assert cosines.mean() > 0.95
+    assert load_features("rootsift").digest != family.digest
+
+
+def test_quantised_parts_are_the_nearest_centroids() -> None:
+    quantiser = rootsift_quantiser()
+    codes = np.random.default_rng(0).integers(0, 256, (9, quantiser.parts)).astype(np.uint8)
+    lengthy = quantiser.centroids[np.arange(quantiser.parts), codes].reshape(9, -1)
+    again = quantiser.encode(lengthy)
+    # Twins among centroids may answer for each other, with the same place.
+    assert np.array_equal(quantiser.decode(again), quantiser.decode(codes))
+    assert quantiser.encode(lengthy[:0]).shape == (0, quantiser.parts)
 
 
 @pytest.mark.parametrize("data", [b"", b"wf1", b"xx1\0" + bytes(8), pack(made(3))[:-1]], ids=repr)

@@ -316,7 +316,10 @@ class Embedder:
         taken = image.taken.timestamp() if image.taken is not None else file.mtime_ns / 1e9
         record = ImageRecord(task.image_id, image.full_wh, taken, seconds)
         thumb = thumbnail(image) if self._thumbs else None
-        blobs = {name: pack(family.features(image, side=family.side)) for name, family in self._features.items()}
+        blobs = {
+            name: pack(family.features(image, side=family.side), compact=family.compact)
+            for name, family in self._features.items()
+        }
         return _Prepared(Piece(file, record, boxes, {}, thumb, last, cells, blobs), inputs)
 
     def _encode(self, batch: list[_Prepared]) -> None:

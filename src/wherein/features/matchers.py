@@ -21,6 +21,9 @@ from wherein.features.learned import library
 Matcher = Callable[[LocalFeatures, LocalFeatures], npt.NDArray[np.int64]]
 """Features of a query and of an image → (m, 2) matches, each of either at most once."""
 MATCHED: Final = ("aliked", "disk", "xfeat")
+LEARNED_CHANCE: Final = 20
+"""Inliers below this count as none: a network that sees places agrees with itself also between unrelated images,
+where up to 14 were seen."""
 
 
 @cache

@@ -33,6 +33,8 @@ _FLOOR: Final = 1e-3
 class MidLevel:
     """Distinct places of a dense map, as `midlevel`; `midlevel:dense` looks at quarters when indexing too."""
 
+    compact = False
+
     def __init__(self, variant: str = "") -> None:
         if variant not in ("", "dense"):
             raise SpecError(f"midlevel:{variant} does not exist; known: midlevel, midlevel:dense.")

@@ -3,6 +3,7 @@
 `rootsift` looks at images as the FORB paper does (longer side at most 480 pixels, about 1,000 features), and at a
 query more closely, since the thing usually fills only a part of the photo. `rootsift:upright` does without
 orientation, for things that are never turned. `rootsift:dense` keeps more features of larger images.
+`rootsift:compact` stores a descriptor in 16 bytes instead of 128.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import numpy.typing as npt
 from wherein.encoders import Floats
 from wherein.errors import SpecError
 from wherein.features import LocalFeatures
+from wherein.features.quantiser import rootsift_quantiser
 from wherein.image import Image
 
 _DIM: Final = 128
-# variant: (longer side indexed, of a query, most features at the indexed side, upright)
+# variant: (longer side indexed, of a query, most features at the indexed side)
 _VARIANTS: Final = {
-    "": (480, 800, 1000, False),
-    "upright": (480, 800, 1000, True),
-    "dense": (800, 800, 2500, False),
+    "": (480, 800, 1000),
+    "upright": (480, 800, 1000),
+    "dense": (800, 800, 2500),
+    "compact": (480, 800, 1000),
 }
 
 
@@ -38,8 +41,10 @@ class RootSift:
             known = ", ".join(f"rootsift:{name}" if name else "rootsift" for name in _VARIANTS)
             raise SpecError(f"rootsift:{variant} does not exist; known: {known}.")
         self.spec = f"rootsift:{variant}" if variant else "rootsift"
-        self.side, self.query_side, self._most, self._upright = _VARIANTS[variant]
-        self.digest = hashlib.blake2b(f"1 {self.spec} {self.side}".encode(), digest_size=8).hexdigest()
+        self.side, self.query_side, self._most = _VARIANTS[variant]
+        self.compact, self._upright = variant == "compact", variant == "upright"
+        told = f"1 {self.spec} {self.side}" + (f" {rootsift_quantiser().digest}" if self.compact else "")
+        self.digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
 
     def features(self, image: Image, *, side: int) -> LocalFeatures:
         """SIFT of the grey image; a featureless one has none."""
