@@ -1,7 +1,9 @@
-"""What many tests need: files painted in the toy encoder's colours, so that every answer can be worked out by hand."""
+"""What many tests need: files in the toy encoder's colours, so that answers can be worked out by hand; runs on them."""
 
 import io
+import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import PIL.Image
 import pytest
 
 import wherein
+from wherein.bench.evaluation import Evaluation
 from wherein.encoders.toy import COLOURS, ToyEncoder
 from wherein.sync import AddReport
 
 Paint = Callable[..., Path]
+Lines = Callable[..., None]
 
 
 def striped(*colours: str, size_wh: tuple[int, int] = (64, 48)) -> PIL.Image.Image:
@@ -39,6 +43,12 @@ def paint() -> Paint:
         return path
 
     return save
+
+
+@pytest.fixture
+def paint_square(paint: Paint) -> Paint:
+    """`paint` at 64 × 64 pixels, the size at which the toy encoder looks at a picture."""
+    return partial(paint, size_wh=(64, 64))
 
 
 @pytest.fixture
@@ -201,3 +211,115 @@ def outside() -> Callable[[Sequence[bool], int, Sequence[Any]], dict[Any, float]
         return dict(ir_measures.calc_aggregate(measures, qrels, run))
 
     return calculate
+
+
+@pytest.fixture
+def lines() -> Lines:
+    """`lines(path, record, …)` writes an ndjson file, and its folder."""
+
+    def write(path: Path, *records: dict[str, Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+    return write
+
+
+@pytest.fixture
+def colours() -> tuple[str, ...]:
+    """The colours of the benchmark folders below, one to a photo, a cover or a frame."""
+    return ("red", "green", "blue", "yellow", "purple", "orange")
+
+
+@pytest.fixture
+def captions_data(tmp_path: Path, colours: tuple[str, ...], paint_square: Paint, lines: Lines) -> Path:
+    """One photo per colour, captioned with its colour, and one caption that is wrong."""
+    root = tmp_path / "captions"
+    for colour in colours:
+        paint_square(root / f"images/{colour}.png", colour)
+    records = [{"image": f"images/{c}.png", "captions": [f"a {c} wall", f"all {c}"]} for c in colours]
+    records[0]["captions"] = ["a red wall", "a blue wall"]
+    lines(root / "captions.jsonl", *records)
+    return root
+
+
+@pytest.fixture
+def covers_data(tmp_path: Path, colours: tuple[str, ...], paint_square: Paint, lines: Lines) -> Path:
+    """Each query is the cover of its colour with a white edge."""
+    root = tmp_path / "covers"
+    for colour in colours:
+        paint_square(root / f"database/{colour}.png", colour, "white")
+        paint_square(root / f"queries/{colour}.png", colour, colour, colour, "white")
+    lines(
+        root / "qrels.jsonl",
+        *({"query": f"queries/{c}.png", "relevant": [f"database/{c}.png"]} for c in colours),
+    )
+    return root
+
+
+@pytest.fixture
+def searchad_data(tmp_path: Path, paint_square: Paint) -> Path:
+    """Three labels whose images are colours; the train split feeds random support sets."""
+    root = tmp_path / "searchad"
+    labels = {"Animal-Real-Cow": "red", "Object-Ball": "blue", "Sign-Train-Sign": "green"}
+    for split in ("train", "val"):
+        document: dict[str, Any] = {}
+        for label, colour in labels.items():
+            for n in range(6):
+                name = f"kitti/{split}/{colour}-{n}.png"
+                paint_square(root / name, colour, *(["white"] * (n % 2)))
+                side = 8 * (n + 1)
+                document[name] = [{"label": label, "bbox": [0, 0, side, side]}]
+        (root / f"searchad_annotations_{split}.json").write_text(json.dumps(document))
+    for label, colour in labels.items():
+        vision = {
+            f"kitti/train/{colour}-{n}.png": [{"bbox": {"min_x": 0, "min_y": 0, "max_x": 32, "max_y": 64}}]
+            for n in range(2)
+        }
+        language = {"keywords": [colour, f"{colour} thing"], "descriptions": [f"a {colour} thing on a grey road"]}
+        path = root / f"default_queries/{label}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"supportsets": {"vision": vision, "language": language}}))
+    mapping = {str(n): f"kitti/val/red-{n}.png" for n in range(6)}
+    (root / "searchad_test_mapping_id_to_imagepath.json").write_text(json.dumps(mapping))
+    return root
+
+
+@pytest.fixture
+def subregion_data(tmp_path: Path, colours: tuple[str, ...], paint: Paint) -> Path:
+    """Six frames of one colour each on the left; an annotation describes a colour."""
+    root = tmp_path / "subregion"
+    for n, colour in enumerate(colours):
+        paint(root / f"frames/video{n // 3}/{n}.png", colour, "white", size_wh=(68, 38))
+    for folder, frames in (("skippable", (0, 1, 2, 3)), ("non_skippable", (4, 5))):
+        records = [
+            {
+                "id": frame,
+                "frameIdx": frame,
+                "desc_short": colours[frame],
+                "desc_long": f"something {colours[frame]} in the water",
+                "rect": [340, 380, 10, 5],
+            }
+            for frame in frames
+        ]
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / folder / "anna.json").write_text(json.dumps(records))
+    return root
+
+
+@pytest.fixture
+def go() -> Callable[..., Evaluation]:
+    """`go("covers", data, out, method="toy")` runs a benchmark; further words are its options."""
+    from wherein.bench.run import Plan, run
+    from wherein.bench.task import Options
+
+    def start(benchmark: str, data: Path, out: Path, *, method: str = "toy", **options: Any) -> Evaluation:
+        return run(Plan(benchmark=benchmark, data=data, method=method, out=out, options=Options(**options)))
+
+    return start
+
+
+@pytest.fixture
+def figures() -> Callable[[Evaluation], dict[str, Any]]:
+    """`figures(evaluation)` are its scores without what differs from machine to machine."""
+    machine = ("timing", "bytes_per_image")
+    return lambda evaluation: {name: value for name, value in evaluation.scores.items() if name not in machine}

@@ -1,0 +1,206 @@
+"""Runs of the official formats with the toy encoder: their files, their scores, their variants."""
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wherein
+from wherein.bench.evaluate import evaluate
+from wherein.bench.evaluation import Evaluation
+from wherein.bench.journal import Journal
+from wherein.bench.tasks.searchad_variants import confusion, size_thirds
+from wherein.bench.tasks.subregion import target_only
+from wherein.errors import SpecError
+
+Paint = Callable[..., Path]
+Lines = Callable[..., None]
+Go = Callable[..., Evaluation]
+Figures = Callable[[Evaluation], dict[str, Any]]
+
+
+@pytest.mark.parametrize("options", [{}, {"texts": "first-keyword"}, {"texts": "keywords"}, {"modality": "vision"}])
+def test_searchad_run_writes_what_evaluate_scores(
+    tmp_path: Path, options: dict[str, Any], searchad_data: Path, go: Go, figures: Figures
+) -> None:
+    found = go("searchad", searchad_data, tmp_path / "out", **options)
+    predictions = tmp_path / "out/predictions/searchad_val.json"
+    document = json.loads(predictions.read_text())
+    assert {len(ranking) for ranking in document.values()} == {18}
+    assert figures(found) == evaluate("searchad", data=searchad_data, predictions=predictions).scores
+    assert found.scores["overall"]["MAP"] == pytest.approx(1.0)
+
+
+def test_searchad_variants_need_no_new_answers(tmp_path: Path, searchad_data: Path, go: Go) -> None:
+    go("searchad", searchad_data, tmp_path / "out")
+    found = go("searchad", searchad_data, tmp_path / "out", size_thirds=True, confusion=True)
+    variants = found.scores["variants"]
+    assert variants["small third of objects"]["MAP"] == pytest.approx(1.0)
+    matrix = np.array(variants["confusion@50"]["matrix"])
+    assert matrix == pytest.approx(np.full((3, 3), 6 / 18))  # fewer than 50 images: each label has a third
+
+
+def test_searchad_test_split_is_ranked_but_not_scored(
+    tmp_path: Path, searchad_data: Path, go: Go, figures: Figures
+) -> None:
+    found = go("searchad", searchad_data, tmp_path / "out", split="test")
+    assert figures(found) == {}
+    assert "not public" in found.warnings[-1]
+
+
+def test_size_thirds_hand_worked() -> None:
+    from wherein.bench.task import Answers
+
+    annotations = {f"{n}": [("Object-Ball", (0.0, 0.0, 10.0, 10.0 * (n + 1)))] for n in range(3)}
+    answers = Answers(("0", "1", "2", "x"), {"Object-Ball": {"ranking": [2, 3, 1, 0]}})
+    found = size_thirds(annotations, answers)
+    # Largest first; then x; the middle one leaves the ranking, so the smallest is third of 2, x, 0 without 2: 2nd.
+    assert found["large third of objects"]["MAP"] == 1.0
+    assert found["small third of objects"]["MAP"] == pytest.approx(1 / 2)
+
+
+def test_confusion_hand_worked(searchad_data: Path) -> None:
+    from wherein.bench.datasets import searchad
+    from wherein.bench.task import Answers
+
+    truth = searchad.load(searchad_data, split="val")
+    red, blue = ([truth.images[i] for i in truth.positives[name]] for name in ("Animal-Real-Cow", "Object-Ball"))
+    ids = tuple(sorted(truth.images))
+    order = [ids.index(name) for name in (*red[:1], *blue[:3])]
+    found = confusion(truth, Answers(ids, {"Animal-Real-Cow": {"ranking": order}, "Object-Ball": {"ranking": order}}))
+    assert found["matrix"][0] == [0.25, 0.75]
+    assert found["P@50"]["Animal-Real-Cow"] == 0.25
+
+
+@pytest.fixture
+def forb_data(tmp_path: Path, paint_square: Paint, lines: Lines) -> Path:
+    """Two objects; each has one relevant image per query and shared distractors."""
+    root, names = tmp_path / "forb", []
+    for name, colours in (("animated_cards", ("red", "blue")), ("logos", ("green", "purple"))):
+        records = []
+        for n, colour in enumerate(colours, 1):
+            paint_square(root / f"{name}/{colour}.png", colour, "white")
+            paint_square(root / f"queries/{name}-{colour}.png", colour, colour, "white")
+            records.append(
+                {
+                    "query_id": n,
+                    "query_image": f"queries/{name}-{colour}.png",
+                    "groundtruth_ids": [n],
+                    "difficulty": ("easy", "hard")[n - 1],
+                }
+            )
+        paint_square(root / f"{name}/other.png", "yellow", "black")
+        names += [f"{name}/{colour}.png" for colour in (*colours, "other")]
+        lines(root / f"metadata/{name}_gt.ndjson", *records)
+    (root / "metadata/all_database_images.txt").write_text("\n".join(names) + "\n")
+    return root
+
+
+def test_forb_run_writes_both_result_files_of_each_object(
+    tmp_path: Path, forb_data: Path, go: Go, figures: Figures
+) -> None:
+    found = go("forb", forb_data, tmp_path / "out")
+    assert found.scores["all"]["overall"] == {
+        "mAP@1": 1.0,
+        "mAP@5": 1.0,
+        "t-mAP@1": pytest.approx(1.0),
+        "t-mAP@5": pytest.approx(1.0),
+    }
+    folder = tmp_path / "out/predictions"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "animated_cards_all.ndjson",
+        "animated_cards_oods.ndjson",
+        "logos_all.ndjson",
+        "logos_oods.ndjson",
+    ]
+    first = json.loads((folder / "logos_all.ndjson").read_text().splitlines()[0])
+    assert first["candidate_db_ids"][0] == 3
+    rejected = json.loads((folder / "logos_oods.ndjson").read_text().splitlines()[0])
+    assert sorted(rejected["candidate_db_ids"]) == [2, 5]
+    assert evaluate("forb", data=forb_data, predictions=folder).scores == figures(found)
+
+
+def make_revisited(root: Path, paint_square: Paint, *, labels: bool = False) -> Path:
+    """Four database images, two queries cropped to their left half."""
+    for name, colours in {
+        "red": ("red", "white"),
+        "reddish": ("red", "red", "white"),
+        "blue": ("blue", "white"),
+        "grey": ("grey", "black"),
+        "q0": ("red", "yellow"),
+        "q1": ("blue", "yellow"),
+    }.items():
+        paint_square(root / f"jpg/{name}.jpg", *colours)
+    box = [0.0, 0.0, 32.0, 64.0]
+    truth = [
+        {"easy": np.array([0]), "hard": np.array([1]), "junk": np.array([], dtype=np.int64), "bbx": box},
+        {"easy": np.array([2]), "hard": np.array([], dtype=np.int64), "junk": np.array([3]), "bbx": box},
+    ]
+    document = {"imlist": ["red", "reddish", "blue", "grey"], "qimlist": ["q0", "q1"], "gnd": truth}
+    (root / "gnd_roxford5k.pkl").write_bytes(pickle.dumps(document))
+    if labels:
+        pairs = {}
+        for key in ("0_0", "0_1", "1_2"):
+            path = root / f"labels/{key}.json"
+            path.parent.mkdir(exist_ok=True)
+            shape = {"points": [[0, 0], [31, 0], [31, 63], [0, 63]]}
+            path.write_text(json.dumps({"shapes": [shape]}))
+            pairs[key] = f"labels/{key}.json"
+        np.save(root / "oxford_pair2labelpath.npy", np.array(pairs, dtype=object), allow_pickle=True)
+    return root
+
+
+def test_revisited_run_writes_ranks(tmp_path: Path, paint_square: Paint, go: Go) -> None:
+    data = make_revisited(tmp_path / "data", paint_square)
+    found = go("roxford5k", data, tmp_path / "out")
+    ranks = np.load(tmp_path / "out/predictions/roxford5k_ranks.npy")
+    assert ranks.shape == (4, 2)
+    assert sorted(ranks[:2, 0].tolist()) == [0, 1]
+    assert ranks[0, 1] == 2
+    assert found.scores["medium"]["mAP"] == 1.0
+
+
+def test_the_paper_protocol_is_a_way_of_scoring_the_same_answers(tmp_path: Path, forb_data: Path, go: Go) -> None:
+    go("forb", forb_data, tmp_path / "out")
+    assert go("forb", forb_data, tmp_path / "out", protocol="paper").protocol == "paper"
+    with pytest.raises(SpecError, match="official, paper"):
+        go("forb", forb_data, tmp_path / "out", protocol="mine")
+
+
+def test_revisited_distractors_count_behind_the_list(tmp_path: Path, paint_square: Paint, go: Go) -> None:
+    data = make_revisited(tmp_path / "data", paint_square)
+    paint_square(tmp_path / "million/x.png", "blue")
+    found = go("roxford5k", data, tmp_path / "out", distractors=str(tmp_path / "million"))
+    ranks = np.load(tmp_path / "out/predictions/roxford5k_ranks.npy")
+    assert ranks[0, 1] == 4
+    assert found.scores["easy"]["mAP"] < 1.0
+
+
+@pytest.mark.parametrize("task", ["database", "pairs"])
+def test_pixel_run_locates_with_a_method_that_says_where(
+    tmp_path: Path, task: str, paint_square: Paint, go: Go
+) -> None:
+    data = make_revisited(tmp_path / "data", paint_square, labels=True)
+    found = go("proxford", data, tmp_path / "out", method="toy:2+patches", task=task)
+    assert found.scores["medium"]["mIoU"]["D"] > 0.3
+    assert ("mAP@50:5:95" in found.scores["medium"]) == (task == "database")
+    matches = np.load(tmp_path / "out/predictions/proxford_matches.npy", allow_pickle=True).item()
+    assert set(matches) == {"qimlist_0_imlist_0", "qimlist_0_imlist_1", "qimlist_1_imlist_2"}
+
+
+def test_subregion_run_and_its_box_statistics(tmp_path: Path, subregion_data: Path, go: Go) -> None:
+    found = go("subregion", subregion_data, tmp_path / "out", box_statistics=True)
+    assert found.scores["all"]["long"]["R@1"] == 1.0
+    assert found.scores["skippable"]["short"]["MNR"] == 1.0
+    assert found.scores["variants"]["static-5 skippable"]["mean IoU"] > 0.45
+    assert Journal(tmp_path / "out/answers.ndjson")["skippable/anna/0/long"]["rank"] == 1
+
+
+def test_target_only_changes_the_target_alone() -> None:
+    hits = [wherein.Hit("a", 0.9), wherein.Hit("b", 0.5), wherein.Hit("c", 0.4)]
+    finer = [wherein.Hit("c", 0.9), wherein.Hit("b", 0.8), wherein.Hit("a", 0.1)]
+    assert [hit.image_id for hit in target_only(hits, finer, target="c")] == ["a", "c", "b"]
