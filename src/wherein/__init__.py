@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wherein.calibrate import Judgement
     from wherein.client import RemoteCollection, connect
     from wherein.collection import Collection, open
     from wherein.encoders import Encoded, Encoder, check_encoder
@@ -39,6 +40,7 @@ __all__ = [
     "Image",
     "ImageError",
     "InputError",
+    "Judgement",
     "Localizer",
     "Located",
     "Method",
@@ -57,6 +59,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Judgement": "calibrate",
     "RemoteCollection": "client",
     "connect": "client",
     "Collection": "collection",

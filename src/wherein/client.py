@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any, Final, Self, Unpack
@@ -16,13 +18,16 @@ import numpy as np
 import PIL.Image
 
 from wherein import errors
+from wherein.calibrate import Calibration, Curve, Judgement
+from wherein.embed import DEFAULT_KINDS
 from wherein.image import ImageLike, read_bytes
 from wherein.masks import from_rle, to_rle
 from wherein.options import Askable, Asked, Filters, Options
 from wherein.query import Method, Part, Query
-from wherein.records import Details
+from wherein.records import CheckReport, Details, Info, LayerInfo
 from wherein.region import Box
 from wherein.search import Hit, Ranking
+from wherein.sync import AddReport, Progress, Skip
 
 _SECONDS: Final = 60.0
 
@@ -81,6 +86,54 @@ class RemoteCollection:
             found = self._door.json("POST", f"{self._base}/search", body=body)
         return _ranking(found, asked.query)
 
+    def calibrate(self, judgements: Iterable[Judgement], *, method: str | Method = "") -> list[Calibration]:
+        """As `Collection.calibrate`; examples are sent first."""
+        sent = [
+            {
+                "parts": [self._sent(part) for part in one.query.parts],
+                "right": sorted(one.right),
+                "wrong": None if one.wrong is None else sorted(one.wrong),
+            }
+            for one in judgements
+        ]
+        made = self._door.json("POST", f"{self._base}/calibrate", body={"judgements": sent, "method": str(method)})
+        return [Calibration(**one | {"curve": one["curve"] and Curve(**one["curve"])}) for one in made]
+
+    def add(
+        self,
+        *folders: str | os.PathLike[str],
+        encoder: str | None = None,
+        layers: Sequence[str] = DEFAULT_KINDS,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+    ) -> AddReport:
+        """As `Collection.add`, for folders of the server's machine that it may index; with none, all it knows."""
+        asked = [os.fspath(folder) for folder in folders] or [str(root) for root in self.info().roots.values()]
+        total = AddReport()
+        for folder in asked:
+            body = {"folder": folder, "collection": self.name, "encoder": encoder, "layers": list(layers)}
+            total = _joined(total, self._followed(self._door.json("POST", "/jobs", body=body), on_progress))
+        return total
+
+    def remove(self, *image_ids: str) -> int:
+        """Forget images (their files stay). Returns how many files that were."""
+        return int(self._door.json("POST", f"{self._base}/remove", body={"image_ids": list(image_ids)})["files"])
+
+    def info(self) -> Info:
+        """What the collection holds, and its bytes per image."""
+        found = self._door.json("GET", f"{self._base}/info")
+        layers = tuple(LayerInfo(**layer) for layer in found["layers"])
+        roots = {name: Path(path) for name, path in found["roots"].items()}
+        return Info(**found | {"folder": Path(found["folder"]), "roots": roots, "layers": layers})
+
+    def check(self, *, repair: bool = True) -> CheckReport:
+        """Verify every shard; broken ones are dropped, and `add()` reads them again."""
+        found = self._door.json("POST", f"{self._base}/check", body={"repair": repair})
+        return CheckReport(**found | {"broken": tuple(map(Path, found["broken"]))})
+
+    def compact(self) -> int:
+        """Free the space of removed and replaced images. Returns the bytes freed."""
+        return int(self._door.json("POST", f"{self._base}/compact")["freed"])
+
     def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all images, or of those that pass the filters, sorted."""
         return list(self._pages(_plain(filters)))
@@ -114,11 +167,35 @@ class RemoteCollection:
 
     def thumb(self, image_id: str) -> bytes:
         """A small JPEG of an image."""
-        return self._door.bytes("GET", f"{self._base}/thumb", query={"image_id": image_id})
+        return self._door.content("GET", f"{self._base}/thumb", query={"image_id": image_id})
 
     def original(self, image_id: str) -> bytes:
         """The image's own file."""
-        return self._door.bytes("GET", f"{self._base}/original", query={"image_id": image_id})
+        return self._door.content("GET", f"{self._base}/original", query={"image_id": image_id})
+
+    def _sent(self, part: Part) -> dict[str, Any]:
+        """A part whose image the server has been sent."""
+        uploads = list[tuple[str, bytes]]()
+        values = _part(part, uploads)
+        for _, data in uploads:
+            answer = self._door.content("POST", f"{self._base}/examples", data=data, kind="application/octet-stream")
+            values |= {"upload": None, "example": json.loads(answer)["example"]}
+        return values
+
+    def _followed(self, job: dict[str, Any], on_progress: Callable[[Progress], None]) -> dict[str, Any]:
+        """The report of a job when it has ended; it is cancelled when this side is interrupted."""
+        path = f"/jobs/{job['id']}"
+        try:
+            for now in self._door.events(f"{path}/events"):
+                job = now
+                on_progress(Progress(now["done"], now["total"]))
+        except BaseException:
+            self._door.json("POST", f"{path}/cancel")
+            raise
+        if job["report"] is None:
+            raise _named(job["error"] or {"kind": "CollectionError", "message": f"{job['folder']}: was cancelled."})
+        report: dict[str, Any] = job["report"]
+        return report
 
     def _pages(self, filters: dict[str, Any]) -> Iterator[str]:
         offset, total = 0, 1
@@ -141,7 +218,14 @@ class _Door:
     def json(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
         """The decoded answer."""
         data = None if body is None else json.dumps(body).encode()
-        return json.loads(self.bytes(method, path, query=query, data=data, kind="application/json"))
+        return json.loads(self.content(method, path, query=query, data=data, kind="application/json"))
+
+    def events(self, path: str) -> Iterator[Any]:
+        """Server-sent events as they come, decoded."""
+        with self._opened("GET", path) as answer:
+            for line in answer:
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))
 
     def upload(self, path: str, body: Any, uploads: Sequence[tuple[str, bytes]]) -> Any:
         """A search with images, as multipart/form-data."""
@@ -154,14 +238,21 @@ class _Door:
             pieces.append(f"{head}content-type: application/octet-stream\r\n\r\n".encode() + data + b"\r\n")
         pieces.append(f"--{mark}--\r\n".encode())
         kind = f"multipart/form-data; boundary={mark}"
-        return json.loads(self.bytes("POST", path, data=b"".join(pieces), kind=kind))
+        return json.loads(self.content("POST", path, data=b"".join(pieces), kind=kind))
 
-    def bytes(
+    def content(
         self, method: str, path: str, *, query: dict[str, Any] | None = None, data: bytes | None = None, kind: str = ""
     ) -> bytes:
         """The answer as it came."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        address = f"{self.url}{path}" + (f"?{urllib.parse.urlencode(given, doseq=True)}" if given else "")
+        asked = f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path
+        with self._opened(method, asked, data, kind) as answer:
+            content: bytes = answer.read()
+            return content
+
+    @contextmanager
+    def _opened(self, method: str, path: str, data: bytes | None = None, kind: str = "") -> Iterator[Any]:
+        address = f"{self.url}{path}"
         request = urllib.request.Request(address, data=data, method=method)
         if data is not None:
             request.add_header("content-type", kind)
@@ -169,8 +260,7 @@ class _Door:
             request.add_header("authorization", f"Bearer {self._token}")
         try:
             with self._opener.open(request, timeout=_SECONDS) as answer:
-                content: bytes = answer.read()
-                return content
+                yield answer
         except urllib.error.HTTPError as error:
             with error:
                 raise _raised(error.read(), address) from None
@@ -184,14 +274,23 @@ class _Door:
 def _raised(content: bytes, address: str) -> errors.WhereinError:
     """The error that the server names, or a CollectionError where it says something else."""
     try:
-        said = json.loads(content)["error"]
-        kind = getattr(errors, str(said["kind"]), None)
-        message = str(said["message"])
+        return _named(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
         return errors.CollectionError(f"{address}: answered with something else than wherein's errors.")
+
+
+def _named(said: dict[str, Any]) -> errors.WhereinError:
+    """The error of that kind."""
+    kind, message = getattr(errors, str(said["kind"]), None), str(said["message"])
     if isinstance(kind, type) and issubclass(kind, errors.WhereinError):
         return kind(message)
     return (errors.InputError if 400 <= int(said.get("status", 500)) < 500 else errors.CollectionError)(message)
+
+
+def _joined(total: AddReport, more: dict[str, Any]) -> AddReport:
+    """The sum of what two folders' indexing did."""
+    one = AddReport(**more | {"skipped": [Skip(**skip) for skip in more["skipped"]]})
+    return AddReport(**{name: getattr(total, name) + getattr(one, name) for name in more})
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,6 +337,7 @@ def _ranking(found: dict[str, Any], asked: Query) -> Ranking:
         score_kind=found["score_kind"],
         searched=found["searched"],
         notes=tuple(found["notes"]),
+        rejected=tuple(_hit(hit) for hit in found["rejected"]),
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
 import numpy as np
 
+from wherein.calibrate import FEWEST, Calibration, Curves, Judgement, Measured, measure, name_of
 from wherein.embed import DEFAULT_KINDS, LAYER_KINDS, is_grid, is_local
 from wherein.encoders import Encoder, Floats, load
 from wherein.errors import CollectionNotFound, ImageNotFound, InputError
@@ -21,7 +23,7 @@ from wherein.query import Method
 from wherein.records import CheckReport, Details, Filter, ImageRecord, Info, LayerInfo
 from wherein.region import Grid
 from wherein.scorers import WholeScorer
-from wherein.search import Candidate, Hit, Ranking, notes, rank
+from wherein.search import Candidate, Hit, Ranked, Ranking, notes, rank
 from wherein.store import FOLDER, Store
 from wherein.sync import AddReport, Progress, Settings, Sync, default_workers, image_id_of
 from wherein.views import View, Views
@@ -61,6 +63,7 @@ class Collection:
         self._store = store
         self._wanted = encoder
         self._views = Views(store)
+        self._curves = Curves(store.folder)
         self._known = dict[int, tuple[ImageRecord, Path | None]]()
         self._known_of: View | None = None
         self._encoders = dict[str, Encoder]()
@@ -152,20 +155,51 @@ class Collection:
         A str is a text; a Path, bytes, array or PIL image is an example.
         """
         asked = Asked.of(query, options)
-        how = asked.method
-        if asked.min_confidence is not None:
-            raise InputError("there is no calibration yet: leave out min_confidence.")
-        self._store.refresh()
-        encoder = self._encoder(how.encoder or self.encoder)
-        view = self._views.of(encoder, how)
-        allowed = self._allowed(view, asked.filter, asked.among)
-        searched = len(view.images) if allowed is None else int(allowed.sum())
-        hits, kind, said = list[Hit](), "cosine", notes(asked.query, how)
-        if searched:
-            ranked = rank(asked.query, view, encoder=encoder, method=how, k=asked.k, allowed=allowed)
-            hits, kind = [self._hit(view, found) for found in ranked.candidates], ranked.score_kind
-            said += ranked.notes
-        return Ranking(tuple(hits), str(asked.query), encoder.spec, str(how), kind, searched, said)
+        view, searched, ranked, measured = self._ranked(asked)
+        curve = None if measured is None else self._curves.of(measured.source)
+        if asked.min_confidence is not None and curve is None and searched:
+            raise InputError(
+                f"hits of method {asked.method} have no confidence here: nothing says how likely they are right. Judge "
+                "some with `wherein calibrate`, or leave out --min-confidence."
+            )
+        hits = [self._hit(view, found) for found in ranked.candidates]
+        if curve is not None and measured is not None:
+            sure = curve.confidence(measured.values).tolist()
+            hits = [replace(hit, confidence=confidence) for hit, confidence in zip(hits, sure, strict=True)]
+        kept = [hit for hit in hits if (hit.confidence or 0.0) >= (asked.min_confidence or 0.0)]
+        return Ranking(
+            hits=tuple(kept),
+            query=str(asked.query),
+            encoder=asked.method.encoder or self.encoder,
+            method=str(asked.method),
+            score_kind=ranked.score_kind,
+            searched=searched,
+            notes=notes(asked.query, asked.method) + ranked.notes,
+            rejected=tuple(hits[len(kept) :]),
+        )
+
+    def calibrate(self, judgements: Iterable[Judgement], *, method: str | Method = "") -> list[Calibration]:
+        """Let judged hits say how likely others are right: those among the first 20 of each query count.
+
+        Judgements add up, one curve for texts and one for examples of a method, and move every later confidence.
+        """
+        judged = dict[str, dict[str, tuple[float, bool]]]()
+        for judgement in judgements:
+            view, _, ranked, measured = self._ranked(Asked.of(judgement.query, {"method": method}))
+            if measured is None:
+                raise InputError(
+                    f"hits of method {method or 'whole'} cannot be calibrated here: it needs {FEWEST} images, and no "
+                    "steps but locate and sp."
+                )
+            for found, value in zip(ranked.candidates, measured.values.tolist(), strict=True):
+                image_id = self._hit(view, found).image_id
+                if judgement.wrong is None or image_id in judgement.right | judgement.wrong:
+                    mine = judged.setdefault(measured.source, {})
+                    mine[f"{name_of(judgement.query)} → {image_id}"] = (value, image_id in judgement.right)
+        if not judged:
+            raise InputError("no judged image is among the first 20 of its query: there is nothing to learn from.")
+        with self._store.writing():
+            return [self._curves.judge(source, hits) for source, hits in judged.items()]
 
     def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all living images, or of those that pass the filters, sorted."""
@@ -278,6 +312,19 @@ class Collection:
         return freed
 
     # loading
+
+    def _ranked(self, asked: Asked) -> tuple[View, int, Ranked, Measured | None]:
+        """What a search looked at, how many images passed, what it found, and how strong the evidence is."""
+        self._store.refresh()
+        encoder = self._encoder(asked.method.encoder or self.encoder)
+        view = self._views.of(encoder, asked.method)
+        allowed = self._allowed(view, asked.filter, asked.among)
+        searched = len(view.images) if allowed is None else int(allowed.sum())
+        if not searched:
+            return view, 0, Ranked((), "cosine"), None
+        ranked = rank(asked.query, view, encoder=encoder, method=asked.method, k=asked.k, allowed=allowed)
+        family = None if view.local is None else view.local.family
+        return view, searched, ranked, measure(asked.query, asked.method, ranked, encoder=encoder, family=family)
 
     def _encoder(self, spec: str) -> Encoder:
         if spec not in self._encoders:

@@ -33,6 +33,7 @@ def document(ranking: Ranking) -> dict[str, Any]:
         "searched": ranking.searched,
         "notes": list(ranking.notes),
         "hits": [_entry(hit) for hit in ranking],
+        "rejected": [_entry(hit) for hit in ranking.rejected],
     }
 
 
@@ -49,9 +50,12 @@ def as_table(ranking: Ranking) -> Table:
 
     located = any(hit.box is not None for hit in ranking)
     verified = any(hit.inliers is not None for hit in ranking)
+    calibrated = any(hit.confidence is not None for hit in ranking)
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     table.add_column("", justify="right", style="dim")
     table.add_column(ranking.score_kind, justify="right")
+    if calibrated:
+        table.add_column("sure", justify="right")
     table.add_column("image", overflow="fold")
     if verified:
         table.add_column("inliers", justify="right")
@@ -62,8 +66,21 @@ def as_table(ranking: Ranking) -> Table:
         name = Text(visible(hit.image_id))
         inliers = "" if hit.inliers is None else str(hit.inliers)
         more = [*([inliers] if verified else []), *([where] if located else [])]
-        table.add_row(str(number), f"{hit.score:.3f}", name, *more)
+        sure = [_percent(hit)] if calibrated else []
+        table.add_row(str(number), f"{hit.score:.3f}", *sure, name, *more)
     return table
+
+
+def no_match(ranking: Ranking) -> str:
+    """Why nothing was found, in one line."""
+    if not ranking.rejected:
+        return "no match: no image passes the filters."
+    best = ranking.rejected[0]
+    return f"no match: the best, {visible(best.image_id)}, is right with {_percent(best)} only."
+
+
+def _percent(hit: Hit) -> str:
+    return "" if hit.confidence is None else f"{100 * hit.confidence:.0f} %"
 
 
 def visible(name: str) -> str:
@@ -78,7 +95,7 @@ def write_page(ranking: Ranking, path: Path, *, thumb_of: ThumbOf) -> None:
     page = _PAGE.format(
         title=html.escape(visible(ranking.query)),
         summary=html.escape(summary),
-        figures=figures or '<p class="none">No match.</p>',
+        figures=figures or f'<p class="none">{html.escape(no_match(ranking).capitalize())}</p>',
     )
     write_durably(path, page.encode("utf-8", "replace"))
 
@@ -131,7 +148,8 @@ def _figure(number: int, hit: Hit, thumb: bytes | None) -> str:
     ratio = width / height if height else 1.5
     return (
         f'<figure style="--ratio:{ratio:.4f}"><div class="picture">{picture}</div>'
-        f'<figcaption><b>{number}</b> <span class="score">{hit.score:.3f}</span> {name}</figcaption></figure>'
+        f'<figcaption><b>{number}</b> <span class="score">{hit.score:.3f}</span> {_percent(hit)} {name}</figcaption>'
+        "</figure>"
     )
 
 

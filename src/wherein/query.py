@@ -180,6 +180,11 @@ def read_query(path: Path) -> Query:
         raise QueryError(f"{path}: cannot be read ({error.strerror}).") from error
     except ValueError as error:
         raise QueryError(f"{path}: is not JSON ({error}).") from error
+    return query_of(document, path)
+
+
+def query_of(document: Any, path: Path) -> Query:
+    """The query that a document from the file `path` holds."""
     if isinstance(document, dict) and "supportsets" in document:
         return Query(tuple(_searchad_parts(document["supportsets"], path)))
     if not isinstance(document, dict) or not isinstance(document.get("parts"), list):

@@ -33,6 +33,7 @@ ORDER = (
     "index",
     "query",
     "options",
+    "calibrate",
     "scorers",
     "local",
     "views",

@@ -1,10 +1,11 @@
-"""`wherein info`, `check`, `compact`, `tag`, `remove`, `models`: looking after a collection."""
+"""`wherein info`, `check`, `compact`, `tag`, `remove`, `calibrate`, `models`: looking after a collection."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +23,7 @@ ImagesArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (info, check, compact, tag, remove, models):
+    for command in (info, check, compact, tag, remove, calibrate, models):
         app.command()(command)
 
 
@@ -90,6 +91,25 @@ def remove(
     with open_collection(collection) as opened:
         count = opened.remove(*_image_ids(opened, images or [], folder))
     typer.echo(f"{count:,} files forgotten")
+
+
+def calibrate(
+    judgements: Annotated[Path, typer.Argument(help="A file of judged hits: one query a line, as JSON.")],
+    method: Annotated[str, typer.Option(help="The method whose hits were judged.")] = "",
+    collection: CollectionOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Learn from judged hits how likely others are right; the confidence of every later search follows."""
+    from wherein.calibrate import JUDGED_LEAST, read_judgements
+
+    with open_collection(collection) as opened:
+        made = opened.calibrate(read_judgements(judgements), method=method)
+    if json_:
+        typer.echo(json.dumps([asdict(one) for one in made], ensure_ascii=False, indent=2))
+        return
+    for one in made:
+        state = "calibrated" if one.curve else f"not yet: {JUDGED_LEAST} right and {JUDGED_LEAST} wrong hits are needed"
+        typer.echo(f"{one.source}: {one.right:,} right, {one.wrong:,} wrong; {state}")
 
 
 def models() -> None:

@@ -39,6 +39,9 @@ def search(
     after: Annotated[str | None, typer.Option(help="Only from this date on: 2024-05-01.")] = None,
     before: Annotated[str | None, typer.Option(help="Only before this date.")] = None,
     tags: Annotated[list[str] | None, typer.Option("--tag", help="Only images with this tag.")] = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Reject hits less likely to be right than this: 0.5.")
+    ] = None,
     collection: CollectionOption = None,
     json_: JsonOption = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print file paths only, one a line, for pipes.")] = False,
@@ -62,6 +65,7 @@ def search(
             after=after,
             before=before,
             tags=tuple(tags or ()),
+            min_confidence=min_confidence,
             locate=(html or export) is not None and _has_patches(opened) if locate is None else locate,
         )
         if export is not None:
@@ -106,7 +110,7 @@ def _show(ranking: Ranking, collection: Collection, *, json_: bool, paths: bool,
         for hit in ranking:
             sys.stdout.write(f"{hit.path or hit.image_id}\n")
     elif not ranking:
-        typer.echo("no match: no image passes the filters.", err=True)
+        typer.echo(present.no_match(ranking), err=True)
     elif html is None:
         from rich.console import Console
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Final
 
 import numpy as np
 
+from wherein.calibrate import Judgement
 from wherein.collection import Collection
 from wherein.features import load_features
 from wherein.image import decode
@@ -20,7 +21,19 @@ from wherein.region import Box, place
 from wherein.search import Hit, Ranking
 from wherein.server.library import MAX_PIXELS, Served, example_of, picture_of
 from wherein.server.problems import Problem
-from wherein.server.shapes import Corners, HitOut, MaskOut, MatchesIn, MatchesOut, PartIn, PartOut, RankingOut, SearchIn
+from wherein.server.shapes import (
+    CalibrateIn,
+    CalibrationOut,
+    Corners,
+    HitOut,
+    MaskOut,
+    MatchesIn,
+    MatchesOut,
+    PartIn,
+    PartOut,
+    RankingOut,
+    SearchIn,
+)
 from wherein.verify import verify
 
 # Rocchio's classical weights: what is liked counts nearly as much as the query, what is disliked much less.
@@ -45,6 +58,25 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
         hits = ranking.hits[asked.offset : asked.offset + asked.k]
         likes = _likes(collection, ranking.hits[: asked.offset + asked.k]) if asked.group else {}
         return _out(ranking, query, hits, likes, offset=asked.offset, seconds=seconds)
+
+    return await served.searching(run)
+
+
+async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> list[CalibrationOut]:
+    """Learn from judged hits how likely others are right."""
+
+    def run(collection: Collection) -> list[CalibrationOut]:
+        judgements = [
+            Judgement(
+                Query(tuple(_part(served, collection, part, {}, max_pixels=max_pixels) for part in one.parts)),
+                frozenset(one.right),
+                None if one.wrong is None else frozenset(one.wrong),
+            )
+            for one in asked.judgements
+        ]
+        made = collection.calibrate(judgements, method=asked.method)
+        served.rankings.clear()
+        return [CalibrationOut.model_validate(asdict(one)) for one in made]
 
     return await served.searching(run)
 
@@ -98,7 +130,7 @@ def _ranking(
     needed = asked.offset + asked.k
     exact = (*key, asked.k if asked.offset == 0 else None)
     known = None if fresh else served.rankings.get(exact)
-    if known is not None and (len(known[0]) >= needed or len(known[0]) == known[0].searched):
+    if known is not None and (len(known[0]) >= needed or _is_whole(known[0])):
         served.rankings.move_to_end(exact)
         return known
     depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (len(known[0]) if known else asked.k))
@@ -111,6 +143,11 @@ def _ranking(
         while len(served.rankings) > _RANKINGS_KEPT:
             served.rankings.popitem(last=False)
     return answer
+
+
+def _is_whole(ranking: Ranking) -> bool:
+    """Whether no longer ranking would have more hits."""
+    return bool(ranking.rejected) or len(ranking) == ranking.searched
 
 
 def _query(
@@ -210,6 +247,7 @@ def _out(
         offset=offset,
         seconds=seconds,
         hits=[hit_out(hit, like=likes.get(hit.image_id)) for hit in hits],
+        rejected=[hit_out(hit) for hit in ranking.rejected],
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import wherein
+from wherein.embed import DEFAULT_KINDS
 from wherein.errors import WhereinError
 from wherein.server.library import Library
 from wherein.server.problems import Problem, of_error
@@ -33,6 +35,7 @@ class Job:
     target: Path
     """The collection's folder."""
     encoder: str | None = None
+    layers: tuple[str, ...] = DEFAULT_KINDS
     state: State = "running"
     done: int = 0
     total: int = 0
@@ -77,7 +80,9 @@ class Jobs:
             raise Problem(404, f"no job {job_id!r} was started on this server.")
         return self._jobs[job_id]
 
-    def start(self, folder: str, *, collection: str | None, encoder: str | None) -> Job:
+    def start(
+        self, folder: str, *, collection: str | None, encoder: str | None, layers: Sequence[str] | None = None
+    ) -> Job:
         """Index a folder into a served collection, or into a new one of its own."""
         inside = self.allowed(folder)
         if collection is not None:
@@ -85,14 +90,15 @@ class Jobs:
         else:
             wherein.open(inside, create=True, encoder=encoder).close()
             served = self._library.open(inside)
-        return self._run(served.name, inside, served.folder, encoder)
+        kept = DEFAULT_KINDS if layers is None else tuple(layers)
+        return self._run(Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept))
 
     def resume(self, job_id: str) -> Job:
         """Go on where a cancelled or failed job stopped."""
         old = self.get(job_id)
         if old.state == "running":
             raise Problem(409, "the job is still running.")
-        return self._run(old.collection, old.folder, old.target, old.encoder)
+        return self._run(Job(secrets.token_hex(8), old.collection, old.folder, old.target, old.encoder, old.layers))
 
     def cancel(self, job_id: str) -> Job:
         """Stop after the image at hand; what is indexed stays."""
@@ -119,13 +125,12 @@ class Jobs:
             raise Problem(403, f"{folder}: is not below a folder that may be indexed ({roots}). See --index-root.")
         return real
 
-    def _run(self, name: str, folder: Path, target: Path, encoder: str | None) -> Job:
+    def _run(self, job: Job) -> Job:
         with self._turn:
-            if any(job.state == "running" and job.target == target for job in self._jobs.values()):
-                raise Problem(409, f"{name}: is being indexed already. Wait for that job, or cancel it.")
-            job = Job(secrets.token_hex(8), name, folder, target, encoder)
+            if any(other.state == "running" and other.target == job.target for other in self._jobs.values()):
+                raise Problem(409, f"{job.collection}: is being indexed already. Wait for that job, or cancel it.")
             self._jobs[job.id] = job
-        job.thread = threading.Thread(target=_work, args=(job,), name=f"index {name}", daemon=True)
+        job.thread = threading.Thread(target=_work, args=(job,), name=f"index {job.collection}", daemon=True)
         job.thread.start()
         return job
 
@@ -141,10 +146,8 @@ def _work(job: Job) -> None:
 
     try:
         with wherein.open(job.target, encoder=job.encoder) as collection:
-            report = collection.add(job.folder, encoder=job.encoder, on_progress=step)
-            values = asdict(report)
-            values["skipped"] = len(report.skipped)
-            job.report = values
+            report = collection.add(job.folder, encoder=job.encoder, layers=job.layers, on_progress=step)
+            job.report = asdict(report)
         job.state = "done"
     except _Cancelled:
         job.state = "cancelled"

@@ -96,8 +96,41 @@ class SearchIn(Filters):
     """Say which hits look nearly the same as a better one."""
     among: Annotated[list[ImageId], Field(max_length=500)] | None = None
     """Only these images."""
+    min_confidence: Fraction | None = None
+    """Reject hits less likely to be right than this; the best of them come back as `rejected`."""
     liked: Annotated[list[ImageId], Field(max_length=200)] = []
     disliked: Annotated[list[ImageId], Field(max_length=200)] = []
+
+
+class JudgementIn(Shape):
+    """Which hits of a query are right and which are wrong; without `wrong`, all others are."""
+
+    parts: Annotated[list[PartIn], Field(min_length=1, max_length=64)]
+    right: Annotated[list[ImageId], Field(max_length=1000)]
+    wrong: Annotated[list[ImageId], Field(max_length=1000)] | None = None
+
+
+class CalibrateIn(Shape):
+    """Judged hits of a method."""
+
+    judgements: Annotated[list[JudgementIn], Field(min_length=1, max_length=1000)]
+    method: Annotated[str, Field(max_length=500)] = ""
+
+
+class CurveOut(Shape):
+    """Confidence over a measure of the evidence: 1 / (1 + exp(−offset − slope · measure))."""
+
+    offset: float
+    slope: float
+
+
+class CalibrationOut(Shape):
+    """What is judged of one kind of evidence so far, and the curve that follows from it."""
+
+    source: str
+    right: int
+    wrong: int
+    curve: CurveOut | None
 
 
 class MatchesIn(Shape):
@@ -157,6 +190,8 @@ class RankingOut(Shape):
     seconds: float
     """What the engine took."""
     hits: list[HitOut]
+    rejected: list[HitOut]
+    """The best that were not likely enough, where `min_confidence` was asked for."""
 
 
 class DetailsOut(Shape):
@@ -240,6 +275,8 @@ class JobIn(Shape):
     collection: Name | None = None
     """The collection that takes it in; without one, the folder becomes a collection of its own."""
     encoder: Annotated[str, Field(max_length=500)] | None = None
+    layers: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=1, max_length=20)] | None = None
+    """What is kept of each image; the engine's own choice unless given."""
 
 
 class JobOut(Shape):

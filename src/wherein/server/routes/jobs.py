@@ -46,7 +46,7 @@ def jobs(running: JobsHere) -> list[JobOut]:
 @router.post("/jobs", status_code=201)
 def start(running: JobsHere, asked: JobIn) -> JobOut:
     """Index a folder below an allowed root."""
-    return running.start(asked.folder, collection=asked.collection, encoder=asked.encoder).out()
+    return running.start(asked.folder, collection=asked.collection, encoder=asked.encoder, layers=asked.layers).out()
 
 
 @router.get("/jobs/{job_id}")

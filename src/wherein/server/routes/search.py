@@ -12,9 +12,10 @@ from fastapi.responses import Response, StreamingResponse
 from pydantic import ValidationError
 
 from wherein.server.asking import ask, matches
+from wherein.server.asking import calibrate as learn
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere
-from wherein.server.shapes import ExampleOut, MatchesIn, MatchesOut, RankingOut, SearchIn
+from wherein.server.shapes import CalibrateIn, CalibrationOut, ExampleOut, MatchesIn, MatchesOut, RankingOut, SearchIn
 from wherein.server.thumbs import jpeg
 
 router = APIRouter(tags=["search"])
@@ -65,6 +66,12 @@ async def feedback(served: ServedHere, library: LibraryHere, asked: SearchIn) ->
     if not asked.liked and not asked.disliked:
         raise Problem(422, "feedback needs marks: name images in `liked` or `disliked`.")
     return await ask(served, asked, {}, max_pixels=library.settings.max_upload_pixels)
+
+
+@router.post("/collections/{name}/calibrate")
+async def calibrate(served: ServedHere, library: LibraryHere, asked: CalibrateIn) -> list[CalibrationOut]:
+    """Judge hits; the confidence of every later search with that method follows."""
+    return await learn(served, asked, max_pixels=library.settings.max_upload_pixels)
 
 
 @router.post("/collections/{name}/locate")

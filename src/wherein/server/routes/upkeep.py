@@ -1,0 +1,97 @@
+"""Looking after a collection: what it holds and costs, whether it is intact, forgetting images, freeing space."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from fastapi import APIRouter
+
+from wherein.collection import Collection
+from wherein.server.routes import ServedHere
+from wherein.server.shapes import ImageIds, Shape
+
+router = APIRouter(tags=["upkeep"])
+
+
+class LayerOut(Shape):
+    """What one layer holds."""
+
+    kind: str
+    encoder: str
+    images: int
+    bytes_per_image: float
+
+
+class InfoOut(Shape):
+    """What a collection holds, and what it costs on disk."""
+
+    folder: Path
+    encoder: str
+    roots: dict[str, Path]
+    images: int
+    tombstones: int
+    skipped: int
+    tags: dict[str, int]
+    layers: list[LayerOut]
+    bytes: int
+
+
+class RemoveIn(Shape):
+    """Images to forget."""
+
+    image_ids: ImageIds
+
+
+class RemovedOut(Shape):
+    """How many files that were."""
+
+    files: int
+
+
+class CheckIn(Shape):
+    """Whether broken shards are dropped; indexing again reads their images anew."""
+
+    repair: bool = True
+
+
+class CheckOut(Shape):
+    """What was found and mended."""
+
+    shards: int
+    broken: list[Path]
+    images_to_read_again: int
+
+
+class CompactedOut(Shape):
+    """The bytes freed."""
+
+    freed: int
+
+
+@router.get("/collections/{name}/info")
+async def info(served: ServedHere) -> InfoOut:
+    """Its layers, tags and bytes."""
+    return InfoOut.model_validate(asdict(await served.info()))
+
+
+@router.post("/collections/{name}/remove")
+async def remove(served: ServedHere, asked: RemoveIn) -> RemovedOut:
+    """Forget images; their files stay, and indexing their folder again brings them back."""
+    return RemovedOut(files=await served.writing(lambda found: found.remove(*asked.image_ids)))
+
+
+@router.post("/collections/{name}/check")
+async def check(served: ServedHere, asked: CheckIn) -> CheckOut:
+    """Verify every shard against the catalogue."""
+
+    def run(found: Collection) -> CheckOut:
+        return CheckOut.model_validate(asdict(found.check(repair=asked.repair)))
+
+    return await served.writing(run)
+
+
+@router.post("/collections/{name}/compact")
+async def compact(served: ServedHere) -> CompactedOut:
+    """Free the space of removed and changed images."""
+    return CompactedOut(freed=await served.writing(lambda found: found.compact()))

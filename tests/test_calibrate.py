@@ -1,0 +1,172 @@
+"""Scores → confidence: measures, curves, what is kept, how far it can be trusted."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import wherein
+from wherein.calibrate import (
+    FEWEST,
+    Curve,
+    Curves,
+    expected_error,
+    fit,
+    measure,
+    name_of,
+    read_judgements,
+    reliability,
+    shipped,
+    source_of,
+)
+from wherein.cli import app
+from wherein.encoders import load
+from wherein.encoders.toy import ToyEncoder
+from wherein.errors import InputError
+from wherein.query import Method, Part, Query
+from wherein.search import Candidate, Ranked
+
+TEXT, EXAMPLE = Query.of("red"), Query((Part(image=b"picture"),))
+TOY = ToyEncoder("", threads=1)
+
+
+def test_a_curve_by_hand() -> None:
+    curve = Curve(offset=0.0, slope=np.log(3.0))
+    assert curve.confidence(np.array([-1.0, 0.0, 1.0], np.float32)).tolist() == pytest.approx([0.25, 0.5, 0.75])
+
+
+def test_a_fit_finds_the_curve_that_made_the_judgements() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=20_000).astype(np.float32)
+    right = random.random(20_000) < Curve(-1.0, 2.0).confidence(x)
+    made = fit(x, right)
+    assert (made.offset, made.slope) == pytest.approx((-1.0, 2.0), abs=0.1)
+    half = random.random(20_000) < 0.5
+    worth = np.where(half, 2.0, 0.0).astype(np.float32)
+    assert fit(x, right | ~half, worth=worth).slope == pytest.approx(2.0, abs=0.15)
+
+
+def test_few_judgements_move_a_known_curve_a_little_and_many_move_it_far() -> None:
+    known, x = Curve(0.0, 1.0), np.array([2.0], np.float32)
+    few = fit(x, np.array([False]), prior=known)
+    many = fit(np.repeat(x, 500), np.zeros(500, np.bool_), prior=known)
+    before, after, long_after = (float(curve.confidence(x)[0]) for curve in (known, few, many))
+    assert before > after > 0.3
+    assert long_after < 0.02
+
+
+@given(
+    st.lists(st.tuples(st.floats(-50, 50, width=32), st.booleans()), min_size=1, max_size=60),
+    st.sampled_from([None, Curve(-2.0, 0.5)]),
+)
+def test_confidence_never_turns_an_order_round(judged: list[tuple[float, bool]], prior: Curve | None) -> None:
+    x = np.array([value for value, _ in judged], np.float32)
+    made = fit(x, np.array([right for _, right in judged]), prior=prior)
+    assert made.slope >= 0.0
+    sure = made.confidence(np.sort(x))
+    assert (np.diff(sure) >= 0.0).all()
+    assert ((sure >= 0.0) & (sure <= 1.0)).all()
+
+
+def test_reliability_by_hand() -> None:
+    confidence = np.array([0.05, 0.05, 0.95, 1.0], np.float32)
+    table = reliability(confidence, np.array([False, True, True, True]))
+    assert [(low, count) for low, count, _, _ in table] == [(0.0, 2), (0.9, 2)]
+    assert [share for *_, share in table] == [0.5, 1.0]
+    assert expected_error(table) == pytest.approx(0.5 * 0.45 + 0.5 * 0.025)
+
+
+def ranked(kind: str, *scores: float, inliers: int | None = None, images: int = 100) -> Ranked:
+    candidates = tuple(Candidate(number, score, inliers=inliers) for number, score in enumerate(scores))
+    every = np.r_[np.array(scores, np.float32), np.linspace(0, 0.1, images - len(scores), dtype=np.float32)]
+    return Ranked(candidates, kind, every)
+
+
+def test_texts_are_measured_by_their_cosine_and_examples_by_standing_out() -> None:
+    text = measure(TEXT, Method(search="whole"), ranked("cosine", 0.9, 0.3), encoder=TOY, family=None)
+    assert text is not None
+    assert text.values.tolist() == pytest.approx([0.9, 0.3])
+    example = measure(EXAMPLE, Method(search="whole"), ranked("cosine", 0.9, 0.05), encoder=TOY, family=None)
+    assert example is not None
+    assert example.values[0] > 0
+    assert example.values[1] == pytest.approx(np.log(2) - np.log(100), abs=0.1)
+    assert text.source != example.source
+
+
+def test_inliers_speak_for_themselves_and_evidence_is_spread_over_the_images() -> None:
+    how = Method.parse("mini+sp")
+    few = measure(EXAMPLE, how, ranked("inliers", 20.0, inliers=20, images=2), encoder=TOY, family=None)
+    assert few is not None
+    assert few.values.tolist() == pytest.approx([np.log(21)])
+    nats = measure(EXAMPLE, how, ranked("evidence", 20.0), encoder=TOY, family=None)
+    assert nats is not None
+    assert nats.values.tolist() == pytest.approx([20 - np.log(100)])
+
+
+def test_nothing_stands_out_among_a_few_images_or_after_other_steps() -> None:
+    few = ranked("cosine", 0.9, images=FEWEST - 1)
+    assert measure(EXAMPLE, Method(search="whole"), few, encoder=TOY, family=None) is None
+    assert measure(EXAMPLE, Method.parse("qe"), ranked("cosine", 0.9), encoder=TOY, family=None) is None
+
+
+def test_a_source_names_what_scored_and_not_what_outlined() -> None:
+    def source(spec: str) -> str | None:
+        return source_of(TEXT, Method.parse(spec).for_query(TEXT), kind="cosine", encoder=TOY, family=None)
+
+    assert source("") == source("whole+locate~coarse") == "toy@toy-colo search=whole cosine text"
+    assert source("patches") != source("whole") != source("whole~max")
+
+
+def test_the_shipped_curves_are_those_of_the_shipped_encoder() -> None:
+    """Other weights need other curves: `python benchmarks/calibration.py EVAL_FOLDER` makes them."""
+    mini, how = load("mini"), Method(search="whole")
+    for query in (TEXT, EXAMPLE):
+        assert source_of(query, how, kind="cosine", encoder=mini, family=None) in shipped()
+
+
+def test_a_broken_file_of_judged_hits_is_said(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "judged.json").write_text("{")
+    with pytest.raises(InputError, match="judge again"):
+        Curves(tmp_path).of("any")
+
+
+def test_examples_from_memory_are_told_apart() -> None:
+    assert name_of(EXAMPLE) != name_of(Query((Part(image=b"other"),)))
+    assert name_of(TEXT) == "red"
+
+
+def test_the_command_learns_and_rejects(collection: wherein.Collection, folder: Path, tmp_path: Path) -> None:
+    collection.add(folder)
+    run, here, judged = CliRunner(), ["-c", str(folder)], tmp_path / "judged.jsonl"
+    refused = run.invoke(app, ["search", "red", "--min-confidence", "0.5", *here])
+    assert isinstance(refused.exception, InputError)
+    answers = {"red": ["red.png"], "blue": ["blue.png"], "green": [], "white": [], "black": []}
+    lines = [{"parts": [{"text": text}], "right": right} for text, right in answers.items()]
+    judged.write_text("\n".join(map(json.dumps, lines)))
+    said = run.invoke(app, ["calibrate", str(judged), *here])
+    assert "2 right, 18 wrong; not yet" in said.stdout
+    lines += [{"parts": [{"text": "red " * (number + 2)}], "right": ["red.png"]} for number in range(8)]
+    judged.write_text("\n".join(map(json.dumps, lines)))
+    made = run.invoke(app, ["calibrate", str(judged), "--json", *here])
+    assert json.loads(made.stdout)[0]["right"] == 10
+    found = run.invoke(app, ["search", "red", "--json", *here])
+    confidence = {hit["image_id"]: hit["confidence"] for hit in json.loads(found.stdout)["hits"]}
+    assert confidence["red.png"] > 0.5 > confidence["blue.png"]
+    none = run.invoke(app, ["search", "white", "--min-confidence", "0.5", *here])
+    assert (none.exit_code, none.stdout) == (1, "")
+    assert "no match: the best, " in none.stderr
+    kept = json.loads(run.invoke(app, ["search", "white", "--min-confidence", "0.5", "--json", *here]).stdout)
+    assert (kept["hits"], len(kept["rejected"])) == ([], 4)
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"right": 5}'])
+def test_a_line_that_is_no_judgement_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "judged.jsonl"
+    path.write_text(line)
+    with pytest.raises(InputError, match="line 1: is no judgement"):
+        list(read_judgements(path))
