@@ -7,6 +7,7 @@ mirrored, collapsed, absurdly scaled. What is left counts as inliers; few are ch
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -35,6 +36,8 @@ _STRETCH: Final = 6.0
 _ROUNDS: Final = 2000
 _SURE: Final = 0.999
 _FEWEST: Final = {"homography": 4, "affine": 3, "fundamental": 8}
+_SAMPLE: Final = 7
+"""Matches that define a fundamental matrix."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +98,7 @@ def verify(
     if inliers < chance or not _spread(a[chosen]) or not _spread(b[chosen]):
         return NOTHING
     if model == "fundamental":
-        return Verification(inliers, pairs[chosen])
+        return Verification(inliers, pairs[chosen]) if _no_accident(inliers, len(pairs)) else NOTHING
     if not plausible(matrix, a[chosen]):
         return NOTHING
     return Verification(inliers, pairs[chosen], _outline(matrix, query, image))
@@ -134,6 +137,22 @@ def _fit(a: Doubles, b: Doubles, model: Model) -> tuple[Doubles, npt.NDArray[np.
     if matrix is None or mask is None or matrix.shape != (3, 3):
         return None
     return np.asarray(matrix, np.float64), np.asarray(mask).ravel() > 0
+
+
+def _no_accident(inliers: int, matches: int) -> bool:
+    """Whether so many of some matches lie near the lines of a fundamental matrix by more than chance.
+
+    A line passes near many points, so their number means something only beside how many were tried: the expected
+    number of equally good accidents must be below 1 (Moisan and Stival, 2004).
+    """
+    near = 2.0 * _REACH / _SIDE * math.sqrt(2.0)
+    choices = math.log(matches) + _choose(matches, inliers) + _choose(inliers, _SAMPLE)
+    return choices + (inliers - _SAMPLE) * math.log(near) < 0.0
+
+
+def _choose(n: int, k: int) -> float:
+    """ln of the ways to choose k of n."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def _places(features: LocalFeatures) -> Doubles:
