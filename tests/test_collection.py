@@ -134,7 +134,7 @@ def shard_of(collection: wherein.Collection, kind: str) -> Path:
 
 def test_a_whole_collection_has_nothing_to_mend(filled: wherein.Collection) -> None:
     report = filled.check()
-    assert (report.shards, report.broken, report.images_to_read_again) == (3, (), 0)
+    assert (report.shards, report.broken, report.images_to_read_again) == (4, (), 0)
 
 
 @pytest.mark.parametrize("kind", ["global", "patches", "thumbs"])
@@ -236,7 +236,8 @@ def test_a_collection_describes_what_it_holds(filled: wherein.Collection, folder
     info = filled.info()
     assert (info.images, info.skipped, info.encoder) == (4, 1, "toy")
     assert info.roots == {"": folder}
-    assert [(layer.kind, layer.images) for layer in info.layers] == [("global", 4), ("patches", 4), ("thumbs", 4)]
+    kinds = ("global", "patches", "cells", "thumbs")
+    assert [(layer.kind, layer.images) for layer in info.layers] == [(kind, 4) for kind in kinds]
     assert info.bytes > 0
 
 

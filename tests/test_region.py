@@ -76,7 +76,7 @@ def test_overlap_and_iou(a: Box, b: Box, shared: float, ratio: float) -> None:
     assert iou(a, b) == iou(b, a) == pytest.approx(ratio)
 
 
-@pytest.mark.parametrize("word", ["static-5", "static-9", "static-9@0.1", "static-5@0.25"])
+@pytest.mark.parametrize("word", ["static-5", "static-9", "static-36", "static-9@0.1", "static-5@0.25"])
 def test_a_grid_prints_as_it_is_written(word: str) -> None:
     assert str(Grid.parse(word)) == word
 
@@ -86,7 +86,7 @@ def test_a_grid_prints_as_it_is_written(word: str) -> None:
     [
         pytest.param("", "is not a grid", id="nothing is not a grid"),
         pytest.param("static", "is not a grid", id="a grid needs a number"),
-        pytest.param("static-7", "no grid has 7 cells", id="only five or nine cells exist"),
+        pytest.param("static-7", "no grid has 7 cells", id="only five, nine or 36 cells exist"),
         pytest.param("static-9@0.6", "outside", id="more than half overlaps everything"),
     ],
 )
@@ -107,10 +107,10 @@ def test_five_cells_are_quarters_and_a_centre_of_their_size() -> None:
     assert boxes[4] == Box(0.25, 0.25, 0.75, 0.75)
 
 
-@given(cells=st.sampled_from([5, 9]), share=st.floats(0, 0.5))
+@given(cells=st.sampled_from([5, 9, 36]), share=st.floats(0, 0.5))
 def test_cells_keep_one_size_and_cover_the_image(cells: int, share: float) -> None:
     boxes = Grid(cells, share).boxes()
-    side = 1 / (3 if cells == 9 else 2) + share
+    side = 1 / {5: 2, 9: 3, 36: 6}[cells] + share
     assert all(b.x2 - b.x1 == pytest.approx(side) and b.y2 - b.y1 == pytest.approx(side) for b in boxes)
     for x, y in [(0, 0), (1, 0), (0, 1), (1, 1), (0.5, 0.5)]:
         assert any(b.x1 <= x <= b.x2 and b.y1 <= y <= b.y2 for b in boxes)

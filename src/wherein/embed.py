@@ -23,6 +23,7 @@ from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import ImageError, UnreadableImage
 from wherein.features import FeatureFamily, load_features, pack
 from wherein.image import MAX_PIXELS, Detail, Image, ImageLike, Pixels, decode, read_bytes
+from wherein.masks import coverage
 from wherein.proposals import LEAST, proposed_boxes
 from wherein.pyramid import STORED_SCALES, levels
 from wherein.records import FileRecord, ImageRecord
@@ -37,10 +38,13 @@ THUMB_QUALITY: Final = 80
 LOCAL: Final = "local"
 PROPOSALS: Final = "proposals"
 PYRAMID: Final = "pyramid"
-LAYER_KINDS: Final = ("global", "patches", "dense", THUMBS, LOCAL, PROPOSALS, PYRAMID)
+CELLS: Final = "cells"
+CELLS_HW: Final = (6, 6)
+"""Each sixth's mean patch is kept at full width: halves, thirds and quarters of an image are pooled from them."""
+LAYER_KINDS: Final = ("global", "patches", CELLS, "dense", THUMBS, LOCAL, PROPOSALS, PYRAMID)
 """Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops, and `local:SPEC` of other features."""
 DEFAULT_FEATURES: Final = "rootsift"
-DEFAULT_KINDS: Final = ("global", "patches", "dense", THUMBS)
+DEFAULT_KINDS: Final = ("global", "patches", CELLS, "dense", THUMBS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
     if encoder.grid_hw is not None:
         width = encoder.dim if encoder.patch_basis is None else encoder.patch_basis.shape[1]
         shapes["patches"] = (*encoder.grid_hw, width)
+        shapes[CELLS] = (*CELLS_HW, encoder.dim)
     if encoder.dense_shape is not None:
         shapes["dense"] = encoder.dense_shape
     shapes |= {kind: (encoder.dim,) for kind in kinds if is_grid(kind) or kind in (PROPOSALS, PYRAMID)}
@@ -96,7 +101,7 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
             spec=encoder.spec,
             digest=encoder.digest,
             shape=shapes[kind],
-            dtype="int8" if kind in ("patches", "dense") else "float16",
+            dtype="int8" if kind in ("patches", CELLS, "dense") else "float16",
         )
         for kind in kinds
         if kind in shapes
@@ -324,7 +329,12 @@ class Embedder:
 
     def _encode(self, batch: list[_Prepared]) -> None:
         encoded = self._encoder.images(np.stack([pixels for item in batch for pixels in item.inputs]))
-        vectors = {"global": encoded.global_, "patches": encoded.patches, "dense": encoded.dense}
+        vectors = {
+            "global": encoded.global_,
+            "patches": encoded.patches,
+            CELLS: encoded.patches,
+            "dense": encoded.dense,
+        }
         arrays = {
             layer.name: stored(vectors.get(layer.kind, encoded.global_), layer, self._encoder) for layer in self._layers
         }
@@ -353,9 +363,21 @@ def stored(vectors: Floats | None, layer: Layer, encoder: Encoder) -> Array:
         raise TypeError(f"{encoder.spec} promised {layer.kind} and gave none")
     if layer.kind == "patches" and encoder.patch_basis is not None:
         vectors = vectors @ encoder.patch_basis
+    if layer.kind == CELLS:
+        vectors = pooled_cells(vectors)
     if layer.dtype == "int8":
         return np.asarray(np.rint(np.clip(vectors, -1, 1) * 127), np.int8)
     return np.asarray(vectors, layer.dtype)
+
+
+def pooled_cells(patches: Floats) -> Floats:
+    """(n, gh, gw, d) patches → (n, *CELLS_HW, d): the mean patch of each place."""
+    rows, columns = CELLS_HW
+    down = np.stack([coverage(Box(0, y / rows, 1, (y + 1) / rows), shape=(patches.shape[1], 1)) for y in range(rows)])
+    across = np.stack(
+        [coverage(Box(x / columns, 0, (x + 1) / columns, 1), shape=(1, patches.shape[2])) for x in range(columns)]
+    )
+    return np.asarray(np.einsum("yh,xw,nhwd->nyxd", down[..., 0], across[:, 0], patches, optimize=True), np.float32)
 
 
 def thumbnail(image: Image) -> bytes:

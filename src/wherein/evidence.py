@@ -39,6 +39,13 @@ def surprise(scores: Floats) -> Floats:
     return np.asarray(_tail(away), np.float32)
 
 
+def standardised(scores: Floats) -> Floats:
+    """(…, n) scores as deviations from their mean, in standard deviations; 0 where all are alike."""
+    centred = scores - scores.mean(axis=-1, keepdims=True, dtype=np.float64).astype(np.float32)
+    spread = scores.std(axis=-1, keepdims=True, dtype=np.float64).astype(np.float32)
+    return np.asarray(np.where(spread > 1e-9, centred / np.maximum(spread, 1e-9), 0.0), np.float32)
+
+
 def fused(embedding: Floats, local: Sequence[Floats]) -> Floats:
     """Nats of every image: cosines, and scores of local features as roots, since shares of words are skewed."""
     parts = [EMBEDDING_WORTH * surprise(embedding)]

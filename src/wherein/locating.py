@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from wherein.embed import detail, thumbnail
 from wherein.encoders import Encoder, Floats, load, unit
 from wherein.errors import InputError
+from wherein.evidence import standardised
 from wherein.image import Image, ImageLike, Pixels, decode
 from wherein.localizers import Example, Heatmap, Located, Scene, Sought, load_localizer
 from wherein.localizers.edges import enlarged, outlined
@@ -233,7 +234,7 @@ class SegrankStep:
         sought, where = sought_of(context.query, context.encoder), places(context.query)
         with threadpool_limits(1):
             located = [_located(one, context, sought, where) for one in first]
-        totals = _standardised([one.score for one in first]) + _standardised([score for _, score in located])
+        totals = _apart([one.score for one in first]) + _apart([score for _, score in located])
         order = np.argsort(-totals, kind="stable")
         head = [replace(located[number][0], score=float(totals[number])) for number in order.tolist()]
         lowest = head[-1].score - first[-1].score
@@ -259,7 +260,5 @@ def _located(one: Candidate, context: Context, sought: Sought, where: Sequence[B
     return replace(one, mask=found.mask, box=found.box), found.score
 
 
-def _standardised(scores: Sequence[float]) -> Floats:
-    values = np.asarray(scores, np.float64)
-    spread = float(values.std())
-    return np.asarray((values - values.mean()) / spread if spread > 1e-9 else np.zeros_like(values), np.float32)
+def _apart(scores: Sequence[float]) -> Floats:
+    return standardised(np.asarray(scores, np.float32))

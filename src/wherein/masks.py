@@ -54,6 +54,20 @@ def box_mask(box: Box, *, size_wh: tuple[int, int]) -> Mask:
     return mask
 
 
+def coverage(box: Box, *, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """How much of a box each place of a grid of `shape` (rows, columns) holds; all of them together hold 1."""
+    down, across = (
+        _spans(count, low, high) for count, (low, high) in zip(shape, ((box.y1, box.y2), (box.x1, box.x2)), strict=True)
+    )
+    return np.asarray(np.outer(down / down.sum(), across / across.sum()), np.float32)
+
+
+def _spans(count: int, low: float, high: float) -> npt.NDArray[np.float64]:
+    """How much of [low, high] each of `count` equal steps of [0, 1] covers."""
+    edges = np.linspace(0.0, 1.0, count + 1)
+    return np.asarray(np.clip(np.minimum(high, edges[1:]) - np.maximum(low, edges[:-1]), 0.0, None), np.float64)
+
+
 def resized(mask: Mask, *, size_wh: tuple[int, int]) -> Mask:
     """The mask at another resolution, each pixel from the nearest one."""
     rows, columns = (

@@ -26,9 +26,9 @@ from wherein.masks import Mask, MaskLike, mask_box, read_mask
 from wherein.region import Box, Grid, place, split_place
 
 SEARCHES: Final = ("whole", "append-short", "append-long", "patches", "proposals", "pyramid", "theoretical")
-GRIDS: Final = "static-5, static-9, static-9@OVERLAP"
+GRIDS: Final = "static-5, static-9, static-36, static-9@OVERLAP"
 OPTIONS: Final = {
-    "cells": ("any", "best", "soft"),
+    "cells": ("soft", "best", "any"),
     "fill": ("patch", "crop"),
     "support": ("mean", "max"),
     "pooling": ("summary", "gaussian"),
@@ -49,7 +49,7 @@ STEPS: Final[dict[str, str]] = {
 """What is done with a ranking: word → `module:function`, a `wherein.search.Step`."""
 AUGMENT: Final = "dba"
 """Database-side augmentation: every image's embedding moved towards its neighbours', before anything is asked."""
-WHERE_SEARCH: Final = "static-9@0.1~soft"
+WHERE_SEARCH: Final = "static-36"
 """What a query with a place is searched with when no method is named."""
 _WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>\d+(?:\.\d+)?)$", re.DOTALL)
 _MASK: Final = re.compile(r"^(?P<file>.+)#mask=(?P<mask>.+)$", re.DOTALL)
@@ -273,7 +273,7 @@ class Method:
     encoder: str | None = None
     search: str | None = None
     """A word of SEARCHES or a grid; None: `whole`, or WHERE_SEARCH where the query names a place."""
-    cells: str = "any"
+    cells: str = "soft"
     fill: str = "patch"
     support: str = "mean"
     pooling: str = "summary"
@@ -305,7 +305,7 @@ class Method:
         if not self.embeds:
             return "global"
         if grid is not None:
-            return str(grid) if self.fill == "crop" else "patches"
+            return str(grid) if self.fill == "crop" else "cells"
         return self.search if self.search in ("patches", "proposals", "pyramid") else "global"
 
     @property

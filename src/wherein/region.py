@@ -94,11 +94,14 @@ def iou(a: Box, b: Box) -> float:
     return shared / (a.area + b.area - shared)
 
 
+_PER_AXIS: Final = {5: 2, 9: 3, 36: 6}
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A static partition of every image into equal cells: `static-5`, `static-9`, `static-9@0.1`.
+    """A static partition of every image into equal cells: `static-5`, `static-9`, `static-36`, `static-9@0.1`.
 
-    `static-9` is 3 × 3, row by row. `static-5` is 2 × 2, row by row, then a centred cell of the same size.
+    `static-9` is 3 × 3 and `static-36` 6 × 6, row by row. `static-5` is 2 × 2, then a centred cell of the same size.
     With an overlap every cell grows by that share of the image, per axis: a cell at a border grows inwards,
     an inner one by half on each side, so that all cells keep one size.
     """
@@ -107,8 +110,8 @@ class Grid:
     overlap: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.cells not in (5, 9):
-            raise RegionError(f"no grid has {self.cells} cells: static-5 and static-9 exist.")
+        if self.cells not in _PER_AXIS:
+            raise RegionError(f"no grid has {self.cells} cells: static-5, static-9 and static-36 exist.")
         if not 0.0 <= self.overlap <= 0.5:
             raise RegionError(f"grid overlap {self.overlap:g} is outside [0, 0.5], a share of the image.")
 
@@ -125,7 +128,7 @@ class Grid:
 
     def boxes(self) -> tuple[Box, ...]:
         """The cells, in their fixed order."""
-        per_axis = 3 if self.cells == 9 else 2
+        per_axis = _PER_AXIS[self.cells]
         spans = [self._span(index, per_axis) for index in range(per_axis)]
         cells = [Box(x1, y1, x2, y2) for y1, y2 in spans for x1, x2 in spans]
         if self.cells == 5:
@@ -139,7 +142,9 @@ class Grid:
             return 0.0, min(size, 1.0)
         if index == per_axis - 1:
             return max(1.0 - size, 0.0), 1.0
-        return 0.5 - size / 2, 0.5 + size / 2
+        middle = (index + 0.5) / per_axis
+        start = min(max(middle - size / 2, 0.0), max(1.0 - size, 0.0))
+        return start, min(start + size, 1.0)
 
 
 def tiles(size_wh: tuple[int, int], *, input_side: int) -> tuple[Box, ...]:

@@ -1,4 +1,4 @@
-"""How well every image answers: one scorer per search word. All score cosines, over whole images or places in them.
+"""How well every image answers: one scorer per search word, over whole images or places in them.
 
 Queries come as (m, d) unit vectors of the encoder's space. `where` says in which box of an image to look.
 """
@@ -14,18 +14,25 @@ import numpy as np
 
 from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import ImageError, QueryError
+from wherein.evidence import standardised
 from wherein.expansion import GRAPH_NEIGHBOURS, nearest
 from wherein.image import decode
 from wherein.index import Exact, Ints, Mask
+from wherein.masks import coverage
 from wherein.region import Box, iou, overlap
 from wherein.shards import Array
 
+WHOLE_SHARE: Final = 0.5
+"""How much the whole image counts beside its cells: what surrounds a thing says where to expect it."""
 _BLOCK: Final = 64
 WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
 
 
 class Scorer(Protocol):
     """Scores every image, and says where in it the best score lies."""
+
+    kind: str
+    """`cosine`, or `standardised` over the collection."""
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
         """(m, d) queries → (m, images)."""
@@ -36,6 +43,8 @@ class Scorer(Protocol):
 
 class WholeScorer:
     """`whole`: the embedding of the image, or of its best tile. It looks everywhere, whatever `where` says."""
+
+    kind = "cosine"
 
     def __init__(self, rows: Floats, owners: Ints, boxes: Sequence[Box | None]) -> None:
         self._index, self._boxes = Exact(rows, owners), boxes
@@ -64,6 +73,8 @@ class PatchScorer:
 
     Grids stay on disk, as 127ths in the encoder's compact basis, and are scanned a block at a time.
     """
+
+    kind = "cosine"
 
     def __init__(
         self,
@@ -109,34 +120,36 @@ class PatchScorer:
 
 
 class CellScorer:
-    """`static-5`, `static-9`, …: the cells of a grid that `where` chooses; an image scores its best one.
+    """`static-5`, `static-9`, `static-36`: the cells of a grid that `where` chooses, beside the whole image.
 
-    Cells are chosen by `any` (all that the box touches), `best` (the one of highest IoU) or `soft` (all, each as much
-    as the box covers it, so that a sloppy box does not lose what lies just outside).
+    Cells are chosen by `soft` (all, each as much as it shares with the box, so that a sloppy box does not lose what
+    lies just outside), `best` (the one of highest IoU) or `any` (the best of all that the box touches). Each cell's
+    cosines are standardised over the collection first: what a corner usually shows must not win by being there.
     """
 
-    def __init__(self, rows: Array, cells: Sequence[Box], *, choose: str, basis: Floats | None) -> None:
-        """`rows` (cells, images, c): cell-major, so that a place reads only its cells."""
-        self._rows, self._cells, self._choose, self._basis = rows, cells, choose, basis
+    kind = "standardised"
+
+    def __init__(self, rows: Array, cells: Sequence[Box], *, whole: Floats, choose: str) -> None:
+        """`rows` (cells, images, d): cell-major, so that a place reads only its cells; `whole` (images, d)."""
+        self._rows, self._cells, self._whole, self._choose = rows, cells, whole, choose
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
-        """Cosines with the chosen cells' best."""
+        """How far the chosen cells stand out, and WHOLE_SHARE of how far the whole image does."""
         each, weights = self._each(queries, where)
-        if self._choose == "soft" and where is not None:
-            return np.asarray(np.einsum("c,cmn->mn", weights, each), np.float32)
-        return np.asarray(each.max(axis=0), np.float32)
+        soft = self._choose == "soft" and where is not None
+        chosen = np.einsum("c,cmn->mn", weights, each) if soft else each.max(axis=0)
+        return standardised(chosen) + np.float32(WHOLE_SHARE) * standardised(queries @ self._whole.T)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
-        """The cell that scored best."""
+        """The chosen cell that stands out most."""
         chosen, _ = self._chosen(where)
         each, _ = self._each(query[None], where)
         return [self._cells[chosen[best]] for best in each[:, 0, images].argmax(axis=0).tolist()]
 
     def _each(self, queries: Floats, where: Box | None) -> tuple[Floats, Floats]:
-        """(chosen cells, m, images) scores, and the cells' weights."""
+        """(chosen cells, m, images) standardised scores, and the cells' weights."""
         chosen, weights = self._chosen(where)
-        coefficients = _projected(queries, self._basis)
-        return np.stack([coefficients @ as_floats(self._rows[cell]).T for cell in chosen]), weights
+        return np.stack([standardised(queries @ as_floats(self._rows[cell]).T) for cell in chosen]), weights
 
     def _chosen(self, where: Box | None) -> tuple[list[int], Floats]:
         if where is None:
@@ -151,6 +164,8 @@ class CellScorer:
 
 class TheoreticalScorer:
     """`theoretical`: every image cropped to the query's box and encoded at query time; the study's upper bound."""
+
+    kind = "cosine"
 
     def __init__(self, paths: Sequence[Path | None], encoder: Encoder) -> None:
         self._paths, self._encoder = paths, encoder
@@ -179,11 +194,11 @@ class TheoreticalScorer:
 
 
 def pool_cells(grids: Iterator[Floats], cells: Sequence[Box], *, count: int) -> Array:
-    """(cells, count, c) halves: each cell's mean patch, from blocks of patch grids (n, gh, gw, c)."""
+    """(cells, count, c) halves: each cell's mean, from blocks of grids (n, gh, gw, c)."""
     pooled: Array | None = None
     start = 0
     for block in grids:
-        weights = np.stack([_coverage(block.shape[1:3], cell) for cell in cells]).reshape(len(cells), -1)
+        weights = np.stack([coverage(cell, shape=block.shape[1:3]) for cell in cells]).reshape(len(cells), -1)
         flat = block.reshape(len(block), -1, block.shape[-1])
         means = unit(np.asarray(np.einsum("cp,npd->cnd", weights, flat, optimize=True), np.float32))
         if pooled is None:
@@ -234,14 +249,6 @@ def _outside(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Mas
     across = _spans(shape[1], outer.x1, outer.x2, low=where.x1, high=where.x2)
     down = _spans(shape[0], outer.y1, outer.y2, low=where.y1, high=where.y2)
     return np.asarray(np.outer(down, across) <= 0.0)
-
-
-def _coverage(shape: tuple[int, ...], cell: Box) -> Floats:
-    """(gh, gw): the share of each patch inside a cell, normalised to sum to 1."""
-    across = _spans(shape[1], 0.0, 1.0, low=cell.x1, high=cell.x2)
-    down = _spans(shape[0], 0.0, 1.0, low=cell.y1, high=cell.y2)
-    weights = np.outer(down, across)
-    return np.asarray(weights / weights.sum(), np.float32)
 
 
 def _spans(count: int, first: float, last: float, *, low: float, high: float) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 from wherein.embed import detail
 from wherein.encoders import Encoded, Encoder, Floats, unit
 from wherein.errors import QueryError
-from wherein.evidence import fused
+from wherein.evidence import fused, standardised
 from wherein.features import LocalFeatures
 from wherein.image import decode
 from wherein.index import Ints, Mask, best
@@ -185,7 +185,7 @@ def _by_embedding(query: Query, view: View, *, encoder: Encoder, method: Method)
     groups = _groups(query, encoder, method)
     each = [view.scorer.scores(group.vectors, group.where).max(axis=0) for group in groups]
     if len(groups) == 1:
-        total, kind = each[0], "cosine"
+        total, kind = each[0], view.scorer.kind
     else:
         parts = [_contribution(group.weight, scores) for group, scores in zip(groups, each, strict=True)]
         total, kind = np.asarray(np.sum(parts, axis=0), np.float32), "standardised"
@@ -201,7 +201,7 @@ def _by_local_features(examples: Sequence[tuple[Part, LocalFeatures]], index: Lo
     total, kind = table.max(axis=1), index.score_kind
     if avoided:
         weight = float(np.mean([part.weight for part, _ in examples if not part.negative]))
-        parts = [weight * _standardised(total), *(_contribution(-part.weight, scores) for part, scores in avoided)]
+        parts = [weight * standardised(total), *(_contribution(-part.weight, scores) for part, scores in avoided)]
         total, kind = np.sum(parts, axis=0), "standardised"
 
     def regions(images: Ints) -> list[Box | None]:
@@ -227,7 +227,7 @@ def notes(query: Query, method: Method) -> tuple[str, ...]:
     said = [f"read “{part.said_where}” as a place: {part.where}" for part in query.parts if part.said_where is not None]
     if method.search in ("whole", "proposals", "pyramid") and any(part.where is not None for part in query.parts):
         looks = "anywhere in the image" if method.search == "proposals" else "at the whole image"
-        said.append(f"method {method.search} looks {looks}: the place was not used. Try --method static-9@0.1.")
+        said.append(f"method {method.search} looks {looks}: the place was not used. Try --method static-36.")
     return tuple(said)
 
 
@@ -302,12 +302,6 @@ def _pooled(encoded: Encoded, encoder: Encoder, method: Method) -> Floats:
 
 def _contribution(weight: float, scores: Floats) -> Floats:
     """What scores add. To be unlike what is avoided is no merit: only likeness above the average subtracts."""
-    standardised = _standardised(scores)
-    counted = standardised if weight > 0 else np.maximum(standardised, np.float32(0))
+    apart = standardised(scores)
+    counted = apart if weight > 0 else np.maximum(apart, np.float32(0))
     return np.asarray(weight * counted, np.float32)
-
-
-def _standardised(scores: Floats) -> Floats:
-    spread = float(scores.std(dtype=np.float64))
-    centred = scores - np.float32(scores.mean(dtype=np.float64))
-    return centred / np.float32(spread) if spread > 1e-9 else np.zeros_like(scores)

@@ -109,9 +109,9 @@ class Views:
                 f"{AUGMENT} moves the embeddings of images: write it beside an encoder, as mini+{AUGMENT}."
             )
         if method.grid is not None and method.embeds:
-            rows = self._cells(layer, places, method.grid, encoder)
-            basis = None if method.fill == "crop" else encoder.patch_basis
-            scorer = CellScorer(rows, method.grid.boxes(), choose=method.cells, basis=basis)
+            cells = self._cells(layer, places, method.grid, encoder)
+            whole = self._whole(self._layer(encoder, "global", method), places.images)
+            scorer = CellScorer(cells, method.grid.boxes(), whole=whole, choose=method.cells)
         elif method.search == "patches":
             scorer = self._patches(layer, places, encoder)
         elif method.search == "theoretical":
@@ -151,6 +151,13 @@ class Views:
         boxes = [None if row[3] is None else Box.parse(row[3]) for row in found]
         return _Places(rows, boxes, rows[first, 0], np.cumsum(first) - 1)
 
+    def _whole(self, layer: Layer, images: Ints) -> Floats:
+        """(images, d): the rows of whole images in the order of `images`."""
+        places = self._places(layer)
+        first = dict(zip(places.owners[::-1].tolist(), range(len(places.owners) - 1, -1, -1), strict=True))
+        number = {key: first[owner] for owner, key in enumerate(places.images.tolist())}
+        return self._matrix(layer, places.rows[[number[key] for key in images.tolist()]])
+
     def _matrix(self, layer: Layer, rows: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         matrix = np.empty((len(rows), *layer.shape), np.float32)
         for shard in np.unique(rows[:, 1]).tolist():
@@ -186,7 +193,7 @@ class Views:
             yield self._store.array(layer.name, shard), rows[rows[:, 1] == shard, 2]
 
     def _cells(self, layer: Layer, places: _Places, grid: Grid, encoder: Encoder) -> Array:
-        """(cells, images, c): from the crops' own layer, or pooled from the patches and kept under derived/."""
+        """(cells, images, c): from the crops' own layer, or pooled from the layer `cells` and kept under derived/."""
         if layer.kind == str(grid):
             rows = self._matrix(layer, places.rows).astype(np.float16)
             return np.ascontiguousarray(rows.reshape(len(places.images), -1, encoder.dim).transpose(1, 0, 2))

@@ -101,7 +101,7 @@ def test_tags_come_from_a_pipe_and_filter_searches(pictures: Path) -> None:
 def test_a_place_said_in_the_text_is_told(pictures: Path) -> None:
     done = run("search", "red in the upper left", "--json", cwd=pictures)
     assert "read “top-left” as a place: 0,0,0.5,0.5" in done.stderr
-    assert json.loads(done.stdout)["method"] == "static-9@0.1~soft"
+    assert json.loads(done.stdout)["method"] == "static-36"
 
 
 def test_a_page_holds_every_thumbnail(pictures: Path, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_where_is_drawn_with_the_keyboard(page: Page) -> None:
     page.get_by_label("What is in place 1").fill("red")
     page.keyboard.press("Enter")
     expect(page.locator(".chip .at")).to_have_count(1)
-    expect(page.locator(".summary")).to_contain_text("static-9@0.1")
+    expect(page.locator(".summary")).to_contain_text("static-36")
 
 
 def test_walking_the_grid_and_the_large_view_by_keyboard(page: Page) -> None:

@@ -18,7 +18,7 @@ from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine,
 from wherein.server.thumbs import answer
 
 router = APIRouter(tags=["collections"])
-_GRIDS = ("static-5", "static-9", "static-9@0.1")
+_GRIDS = ("static-5", "static-9", "static-9@0.1", "static-36")
 ImageIdQuery = Annotated[ImageId, Query(description="The image's id in the collection")]
 
 

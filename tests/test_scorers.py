@@ -1,0 +1,91 @@
+"""Scores of places: which cells a box chooses, how they are standardised, and what a sloppy box costs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+import wherein
+from wherein import Box, Part
+from wherein.region import Grid
+from wherein.scorers import WHOLE_SHARE, CellScorer
+
+Picture = Callable[..., PIL.Image.Image]
+CELLS = Grid(9).boxes()
+TEXT = np.array([[1.0, 0.0]], np.float32)
+
+
+def scorer(shown: dict[int, tuple[int, float]], *, images: int = 4, choose: str = "soft") -> CellScorer:
+    """Images that show nothing but, in one cell, so much of what is asked for: image → (cell, cosine)."""
+    rows = np.zeros((9, images, 2), np.float32)
+    rows[..., 1] = 1.0
+    for image, (cell, cosine) in shown.items():
+        rows[cell, image] = (cosine, (1 - cosine**2) ** 0.5)
+    return CellScorer(
+        rows.astype(np.float16), CELLS, whole=np.tile(np.array([0, 1], np.float32), (images, 1)), choose=choose
+    )
+
+
+@pytest.mark.parametrize("choose", ["soft", "best", "any"])
+def test_a_place_finds_what_is_there_and_not_what_is_elsewhere(choose: str) -> None:
+    scores = scorer({1: (0, 0.5), 2: (8, 1.0)}, choose=choose).scores(TEXT, Box(0.05, 0.05, 0.3, 0.3))
+    assert scores.argmax() == 1
+    assert scores[0, 2] == pytest.approx(scores[0, 0])
+
+
+def test_a_cell_that_always_shows_it_counts_less_than_one_that_seldom_does() -> None:
+    rows = {image: (0, 0.9 + 0.02 * image) for image in range(3)} | {3: (1, 0.6)}
+    best = scorer(rows, choose="any").scores(TEXT, Box(0.0, 0.0, 0.6, 0.3)).argmax()
+    assert best == 3
+
+
+def test_soft_cells_count_as_much_as_they_share_with_the_box() -> None:
+    made = scorer({0: (0, 0.5), 1: (1, 0.5)})
+    mostly_first = made.scores(TEXT, Box(0.0, 0.0, 0.4, 0.3))[0]
+    assert mostly_first[0] > mostly_first[1] > mostly_first[2]
+    evenly = made.scores(TEXT, Box(1 / 6, 0.0, 0.5, 0.3))[0]
+    assert evenly[0] == pytest.approx(evenly[1], abs=1e-3)
+
+
+def test_the_whole_image_counts_half() -> None:
+    whole = np.array([[1, 0], [0, 1], [0, 1], [0, 1]], np.float32)
+    scores = CellScorer(np.ones((9, 4, 2), np.float16), CELLS, whole=whole, choose="soft").scores(TEXT, CELLS[0])
+    assert scores[0] == pytest.approx(WHOLE_SHARE * np.array([3, -1, -1, -1]) / 3**0.5, abs=1e-5)
+
+
+def test_the_region_is_the_cell_that_stands_out_among_those_chosen() -> None:
+    made = scorer({0: (1, 0.5), 1: (8, 1.0)})
+    assert made.regions(TEXT[0], Box(0.0, 0.0, 0.6, 0.3), np.array([0])) == [CELLS[1]]
+    assert made.regions(TEXT[0], None, np.array([0, 1])) == [CELLS[1], CELLS[8]]
+
+
+@pytest.mark.parametrize("method", ["", "static-5", "static-9", "static-36", "static-9@0.1~best", "static-9~any"])
+@pytest.mark.parametrize("off", [0.0, 0.12], ids=["an exact box", "a sloppy box"])
+def test_every_grid_of_a_collection_finds_the_photo_with_the_thing_in_that_corner(
+    tmp_path: Path, picture: Picture, method: str, off: float
+) -> None:
+    places = {"top-left": (0, 0), "top-right": (40, 0), "bottom-left": (0, 40), "bottom-right": (40, 40)}
+    (tmp_path / "photos").mkdir()
+    for name, corner in places.items():
+        image = picture("blue").resize((64, 64))
+        image.paste(picture("red").resize((24, 24)), corner)
+        image.save(tmp_path / "photos" / f"{name}.png")
+    with wherein.open(tmp_path / "c", create=True, encoder="toy") as collection:
+        collection.add(tmp_path / "photos")
+        for name, (x, y) in places.items():
+            left, top = (min(max(side / 64 + (off if side == 0 else -off), 0.0), 1.0) for side in (x, y))
+            where = Box(left, top, min(1.0, left + 0.375), min(1.0, top + 0.375))
+            first = collection.search(Part(text="red", where=where), method=method)[0]
+            assert first.image_id == f"{name}.png"
+            assert first.box is not None
+
+
+def test_a_collection_without_cells_says_how_to_add_them(tmp_path: Path, picture: Picture) -> None:
+    (tmp_path / "photos").mkdir()
+    picture("red").save(tmp_path / "photos" / "red.png")
+    with wherein.open(tmp_path / "c", create=True, encoder="toy") as collection:
+        collection.add(tmp_path / "photos", layers=("global", "patches"))
+        with pytest.raises(wherein.InputError, match="--layers global,thumbs,cells"):
+            collection.search(Part(text="red", where=Box(0, 0, 0.5, 0.5)))
