@@ -19,11 +19,11 @@ from typing import Final
 import numpy as np
 import PIL.Image
 
+from wherein.cells import CELLS_HW, sixths
 from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import ImageError, UnreadableImage
 from wherein.features import FeatureFamily, load_features, pack
 from wherein.image import MAX_PIXELS, Detail, Image, ImageLike, Pixels, decode, read_bytes
-from wherein.masks import coverage
 from wherein.proposals import LEAST, proposed_boxes
 from wherein.pyramid import STORED_SCALES, levels
 from wherein.records import FileRecord, ImageRecord
@@ -39,8 +39,6 @@ LOCAL: Final = "local"
 PROPOSALS: Final = "proposals"
 PYRAMID: Final = "pyramid"
 CELLS: Final = "cells"
-CELLS_HW: Final = (6, 6)
-"""Each sixth's mean patch is kept at full width: halves, thirds and quarters of an image are pooled from them."""
 LAYER_KINDS: Final = ("global", "patches", CELLS, "dense", THUMBS, LOCAL, PROPOSALS, PYRAMID)
 """Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops, and `local:SPEC` of other features."""
 DEFAULT_FEATURES: Final = "rootsift"
@@ -364,20 +362,10 @@ def stored(vectors: Floats | None, layer: Layer, encoder: Encoder) -> Array:
     if layer.kind == "patches" and encoder.patch_basis is not None:
         vectors = vectors @ encoder.patch_basis
     if layer.kind == CELLS:
-        vectors = pooled_cells(vectors)
+        vectors = sixths(vectors)
     if layer.dtype == "int8":
         return np.asarray(np.rint(np.clip(vectors, -1, 1) * 127), np.int8)
     return np.asarray(vectors, layer.dtype)
-
-
-def pooled_cells(patches: Floats) -> Floats:
-    """(n, gh, gw, d) patches → (n, *CELLS_HW, d): the mean patch of each place."""
-    rows, columns = CELLS_HW
-    down = np.stack([coverage(Box(0, y / rows, 1, (y + 1) / rows), shape=(patches.shape[1], 1)) for y in range(rows)])
-    across = np.stack(
-        [coverage(Box(x / columns, 0, (x + 1) / columns, 1), shape=(1, patches.shape[2])) for x in range(columns)]
-    )
-    return np.asarray(np.einsum("yh,xw,nhwd->nyxd", down[..., 0], across[:, 0], patches, optimize=True), np.float32)
 
 
 def thumbnail(image: Image) -> bytes:

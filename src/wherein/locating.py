@@ -13,14 +13,16 @@ import cv2
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from wherein.embed import detail, thumbnail
+from wherein.embed import DEFAULT_FEATURES, detail, thumbnail
 from wherein.encoders import Encoder, Floats, load, unit
 from wherein.errors import InputError
 from wherein.evidence import standardised
+from wherein.features import FeatureFamily, load_features
 from wherein.image import Image, ImageLike, Pixels, decode
-from wherein.localizers import Example, Heatmap, Located, Scene, Sought, load_localizer
+from wherein.local import query_features
+from wherein.localizers import KEYPOINTS, Example, Heatmap, Keyed, Located, Scene, Sought, load_localizer
 from wherein.localizers.edges import enlarged, outlined
-from wherein.masks import Mask, box_mask, check_aspect
+from wherein.masks import Mask, box_mask, check_aspect, to_polygons
 from wherein.query import Part, Query
 from wherein.region import Box
 from wherein.search import Candidate, Context, Ranked
@@ -46,11 +48,13 @@ def locate(
 ) -> Located:
     """Where `image` shows what is asked for, without any collection. A str query is a text, a Path an example."""
     model = load(encoder) if isinstance(encoder, str) else encoder
+    family = load_features(DEFAULT_FEATURES) if localizer in KEYPOINTS else None
     asked = Query.of(query)
-    scene = scene_of(decode(image, at_least=detail(model)), model)
-    if scene.patches is None and scene.dense is None:
+    scene = scene_of(decode(image, at_least=None if family else detail(model)), model, family)
+    if scene.patches is None and scene.dense is None and family is None:
         raise InputError(f"{model.spec} has no patch embeddings, so it cannot say where: use mini.")
-    return locate_in(scene, sought_of(asked, model), where=places(asked), localizer=localizer, refine=refine)
+    sought = sought_of(asked, model, family)
+    return locate_in(scene, sought, where=places(asked), localizer=localizer, refine=refine)
 
 
 def locate_in(
@@ -95,8 +99,8 @@ def places(query: Query) -> tuple[Box, ...]:
 # what is sought
 
 
-def sought_of(query: Query, encoder: Encoder) -> Sought:
-    """A query's embeddings, and the grids of its examples."""
+def sought_of(query: Query, encoder: Encoder, family: FeatureFamily | None = None) -> Sought:
+    """A query's embeddings, the grids of its examples and, with a family of local features, their keypoints."""
     wanted = [part for part in query.parts if not part.negative]
     avoided = [part for part in query.parts if part.negative]
     vectors, patches, dense = _embedded(wanted, encoder)
@@ -109,7 +113,22 @@ def sought_of(query: Query, encoder: Encoder) -> Sought:
         not_patches=not_patches,
         not_dense=not_dense,
         texts=any(part.text is not None for part in wanted),
+        keyed=() if family is None else _keyed(query, family),
     )
+
+
+def _keyed(query: Query, family: FeatureFamily) -> tuple[Keyed, ...]:
+    return tuple(Keyed(found, _outline(part)) for part, found in query_features(query, family) if not part.negative)
+
+
+def _outline(part: Part) -> tuple[Floats, ...] | None:
+    """The outline of a part's mask in the frame of its region."""
+    mask, region = part.pixels(), part.region
+    if mask is None or region is None:
+        return None
+    x1, y1, x2, y2 = region.pixels((mask.shape[1], mask.shape[0]))
+    shape = np.array([x2 - x1, y2 - y1], np.float32)
+    return tuple(np.asarray(polygon, np.float32) / shape for polygon in to_polygons(mask[y1:y2, x1:x2]))
 
 
 def _embedded(parts: Sequence[Part], encoder: Encoder) -> tuple[Floats, tuple[Example, ...], tuple[Example, ...]]:
@@ -175,7 +194,7 @@ def _near(where: Sequence[Box], shape: Sequence[int]) -> Floats:
 # what is searched
 
 
-def scene_of(image: Image, encoder: Encoder) -> Scene:
+def scene_of(image: Image, encoder: Encoder, family: FeatureFamily | None = None) -> Scene:
     """What a collection would keep of an image."""
     encoded = encoder.images(encoder.prepare(image)[None])
     return Scene(
@@ -183,17 +202,19 @@ def scene_of(image: Image, encoder: Encoder) -> Scene:
         patches=None if encoded.patches is None else _compact(encoded.patches[0], encoder),
         dense=None if encoded.dense is None else encoded.dense[0],
         thumb=_pixels(thumbnail(image)),
+        features=None if family is None else family.features(image, side=family.side),
     )
 
 
-def stored_scene(view: View, image: int, encoder: Encoder) -> Scene:
-    """What the collection keeps of image number `image` of a view."""
+def stored_scene(view: View, image: int, encoder: Encoder, *, keyed: bool = False) -> Scene:
+    """What the collection keeps of image number `image` of a view; with `keyed`, its local features too."""
     thumb = view.thumb(image)
     return Scene(
         size_wh=view.store.catalogue.describe(int(view.images[image]))[0].size_wh,
         patches=view.grid(image, kind="patches", encoder=encoder),
         dense=view.grid(image, kind="dense", encoder=encoder),
         thumb=None if thumb is None else _pixels(thumb),
+        features=view.local.features(image) if keyed and view.local is not None else None,
     )
 
 
@@ -212,7 +233,7 @@ class LocateStep:
 
     def __call__(self, context: Context, ranked: Ranked) -> Ranked:
         """The same ranking, located."""
-        sought, where = sought_of(context.query, context.encoder), places(context.query)
+        sought, where = _asked(context), places(context.query)
         count = min(context.k, LOCATED_MOST)
         # The products of one hit are too small to share: a second thread only waits for the first.
         with threadpool_limits(1):
@@ -231,7 +252,7 @@ class SegrankStep:
         first, rest = ranked.candidates[: self.depth], ranked.candidates[self.depth :]
         if len(first) < 2:
             return ranked
-        sought, where = sought_of(context.query, context.encoder), places(context.query)
+        sought, where = _asked(context), places(context.query)
         with threadpool_limits(1):
             located = [_located(one, context, sought, where) for one in first]
         totals = _apart([one.score for one in first]) + _apart([score for _, score in located])
@@ -245,10 +266,16 @@ LOCATE: Final = LocateStep()
 SEGRANK: Final = SegrankStep()
 
 
+def _asked(context: Context) -> Sought:
+    local = context.view.local
+    keyed = context.method.localizer in KEYPOINTS and local is not None
+    return sought_of(context.query, context.encoder, local.family if keyed and local is not None else None)
+
+
 def _located(one: Candidate, context: Context, sought: Sought, where: Sequence[Box]) -> tuple[Candidate, float]:
     """A candidate with its mask and box, and the score of that region."""
-    scene = stored_scene(context.view, one.image, context.encoder)
-    if scene.patches is None and scene.dense is None:
+    scene = stored_scene(context.view, one.image, context.encoder, keyed=bool(sought.keyed))
+    if scene.patches is None and scene.dense is None and not sought.keyed:
         raise InputError(
             f"{context.view.store.folder}: keeps no patches of {context.encoder.spec}, so hits cannot be located. "
             f"Add them with `wherein index --encoder {context.encoder.spec} --layers global,thumbs,patches`."

@@ -22,6 +22,7 @@ from wherein.encoders import families
 from wherein.errors import QueryError, RegionError, SpecError
 from wherein.image import ImageLike, decode
 from wherein.kernels import KERNELS
+from wherein.localizers import KEYPOINTS, LOCALIZERS, SEGMENTER
 from wherein.masks import Mask, MaskLike, mask_box, read_mask
 from wherein.region import Box, Grid, place, split_place
 
@@ -32,7 +33,7 @@ OPTIONS: Final = {
     "fill": ("patch", "crop"),
     "support": ("mean", "max"),
     "pooling": ("summary", "gaussian"),
-    "localizer": ("auto", "similar", "match", "support"),
+    "localizer": ("auto", *LOCALIZERS),
     "outline": ("refined", "coarse"),
     "weighting": ("alpha", "average", "ranked"),
     "matcher": ("nearest", "learned"),
@@ -326,7 +327,8 @@ class Method:
         """The kind of layer of local features that the method needs, if it does."""
         if self.words is not None and self.words.features:
             return f"local:{self.words.features}"
-        return "local" if self.words is not None or "sp" in self.steps else None
+        keyed = self.localizer in KEYPOINTS or "sp" in self.steps
+        return "local" if self.words is not None or keyed else None
 
     def with_step(self, word: str) -> Self:
         """With one more step, done last; unchanged where it is done already."""
@@ -382,8 +384,10 @@ def _grid(word: str, spec: str) -> Grid:
 
 
 def _option(option: str, spec: str) -> str:
+    if option.startswith(f"{SEGMENTER}:"):
+        return "localizer"
     for name, values in OPTIONS.items():
         if option in values:
             return name
-    known = ", ".join(f"~{value}" for values in OPTIONS.values() for value in values)
+    known = ", ".join([*(f"~{value}" for values in OPTIONS.values() for value in values), f"~{SEGMENTER}:FOLDER"])
     raise SpecError(f"method {spec!r}: no option ~{option}; known: {known}.")

@@ -12,13 +12,12 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from wherein.encoders import Encoder, Floats, unit
+from wherein.encoders import Encoder, Floats
 from wherein.errors import ImageError, QueryError
 from wherein.evidence import standardised
 from wherein.expansion import GRAPH_NEIGHBOURS, nearest
 from wherein.image import decode
 from wherein.index import Exact, Ints, Mask
-from wherein.masks import coverage
 from wherein.region import Box, iou, overlap
 from wherein.shards import Array
 
@@ -191,21 +190,6 @@ class TheoreticalScorer:
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:  # noqa: ARG002
         """The box that was asked for."""
         return [where for _ in images]
-
-
-def pool_cells(grids: Iterator[Floats], cells: Sequence[Box], *, count: int) -> Array:
-    """(cells, count, c) halves: each cell's mean, from blocks of grids (n, gh, gw, c)."""
-    pooled: Array | None = None
-    start = 0
-    for block in grids:
-        weights = np.stack([coverage(cell, shape=block.shape[1:3]) for cell in cells]).reshape(len(cells), -1)
-        flat = block.reshape(len(block), -1, block.shape[-1])
-        means = unit(np.asarray(np.einsum("cp,npd->cnd", weights, flat, optimize=True), np.float32))
-        if pooled is None:
-            pooled = np.empty((len(cells), count, block.shape[-1]), np.float16)
-        pooled[:, start : start + len(block)] = means
-        start += len(block)
-    return np.empty((len(cells), 0, 1), np.float16) if pooled is None else pooled
 
 
 def as_floats(stored: Array) -> Floats:

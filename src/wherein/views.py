@@ -10,6 +10,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from wherein.cells import pool_cells
 from wherein.embed import PROPOSALS, features_of, layers_of, local_layer
 from wherein.encoders import Encoder, Floats
 from wherein.errors import CollectionCorrupt, InputError, QueryError
@@ -26,7 +27,6 @@ from wherein.scorers import (
     WholeScorer,
     as_floats,
     blocks_of,
-    pool_cells,
 )
 from wherein.shards import Array, read_array, write_array
 from wherein.store import Layer, Store

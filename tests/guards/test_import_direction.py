@@ -23,6 +23,7 @@ ORDER = (
     "evidence",
     "localizers",
     "shards",
+    "cells",
     "kernels",
     "database",
     "records",

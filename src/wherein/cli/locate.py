@@ -24,6 +24,9 @@ def locate(
     texts: Annotated[list[str] | None, typer.Option("--text", help="What to find, in words.")] = None,
     not_: Annotated[list[str] | None, typer.Option("--not", help="A text or a file to avoid.")] = None,
     encoder: Annotated[str, typer.Option(help="The encoder.")] = "mini",
+    localizer: Annotated[
+        str, typer.Option(help="auto, match, similar, support, points, hull, warp or onnx:FOLDER, as in a method.")
+    ] = "auto",
     coarse: Annotated[bool, typer.Option("--coarse", help="The grid alone, without the image's own edges.")] = False,
     overlays: Annotated[Path | None, typer.Option(help="Write pictures with the outlines to this folder.")] = None,
     json_: JsonOption = False,
@@ -38,7 +41,7 @@ def locate(
     asked, model = Query(tuple(parts)), load(encoder)
     entries = list[dict[str, Any]]()
     for number, file in enumerate(files, 1):
-        found = find(asked, file, encoder=model, refine=not coarse)
+        found = find(asked, file, encoder=model, localizer=localizer, refine=not coarse)
         box = None if found.box is None else list(found.box.xyxy)
         entry: dict[str, Any] = {"image": str(file), "box": box, "score": found.score, "mask": None, "polygons": None}
         if found.mask is not None:

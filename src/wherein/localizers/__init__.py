@@ -15,6 +15,7 @@ import numpy as np
 
 from wherein.encoders import Floats, unit
 from wherein.errors import SpecError
+from wherein.features import LocalFeatures
 from wherein.image import Pixels
 from wherein.masks import Mask
 from wherein.region import Box
@@ -26,7 +27,14 @@ LOCALIZERS: Final = {
     "similar": "wherein.localizers.similar:SimilarLocalizer",
     "match": "wherein.localizers.match:MatchLocalizer",
     "support": "wherein.localizers.support:SupportLocalizer",
+    "points": "wherein.localizers.keypoints:PointsLocalizer",
+    "hull": "wherein.localizers.keypoints:HullLocalizer",
+    "warp": "wherein.localizers.keypoints:WarpLocalizer",
 }
+KEYPOINTS: Final = ("points", "hull", "warp")
+"""Those that go by local features."""
+SEGMENTER: Final = "onnx"
+"""The word of a segmenter that the user supplies: `onnx:FOLDER`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +53,15 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Keyed:
+    """One example's keypoints, in the frame of its region."""
+
+    features: LocalFeatures
+    outline: tuple[Floats, ...] | None = None
+    """Polygons (m, 2) of the meant pixels, in [0, 1] of that frame; None where all of it is meant."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sought:
     """What is looked for, as localizers see it; vectors and patches share one space, `dense` has its own."""
 
@@ -58,6 +75,8 @@ class Sought:
     not_dense: tuple[Example, ...] = ()
     texts: bool = False
     """Whether a text is among what is looked for."""
+    keyed: tuple[Keyed, ...] = ()
+    """The examples' keypoints, where the localizer goes by them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +90,7 @@ class Scene:
     """(dh, dw, dd)"""
     thumb: Pixels | None = None
     """A small picture, uint8 (h, w, 3), whose edges refine the heatmap."""
+    features: LocalFeatures | None = None
 
     def views(self, sought: Sought) -> tuple[Floats, tuple[Example, ...], tuple[Example, ...]] | None:
         """This image's finest grid for which `sought` has examples, those, and the ones to avoid."""
@@ -100,9 +120,14 @@ class Localizer(Protocol):
 
 
 def load_localizer(word: str) -> Localizer:
-    """The localizer of a word of LOCALIZERS."""
+    """The localizer of a word of LOCALIZERS, or of `onnx:FOLDER`."""
+    family, _, variant = word.partition(":")
+    if family == SEGMENTER:
+        from wherein.localizers.segment import SegmentLocalizer
+
+        return SegmentLocalizer(variant)
     if word not in LOCALIZERS:
-        raise SpecError(f"no localizer is called {word!r}; known: {', '.join(LOCALIZERS)}.")
+        raise SpecError(f"no localizer is called {word!r}; known: {', '.join(LOCALIZERS)}, {SEGMENTER}:FOLDER.")
     module, _, name = LOCALIZERS[word].partition(":")
     localizer: Localizer = getattr(import_module(module), name)()
     return localizer
@@ -117,17 +142,23 @@ def check_localizer(localizer: Localizer) -> None:
         cover = np.zeros(grid_hw, np.float32)
         cover[: (grid_hw[0] + 1) // 2] = 1.0
         example = Example(grid, cover)
-        sought = Sought(grid[0, :1], np.zeros((0, 5), np.float32), patches=(example,), dense=(example,))
-        scene = Scene(size_wh, grid, grid, thumb)
+        keypoints = random.random((40, 4)).astype(np.float32)
+        features = LocalFeatures(keypoints, unit(random.standard_normal((40, 16)).astype(np.float32)), size_wh)
+        nothing = np.zeros((0, 5), np.float32)
+        sought = Sought(grid[0, :1], nothing, patches=(example,), dense=(example,), keyed=(Keyed(features),))
+        scene = Scene(size_wh, grid, grid, thumb, features)
         heat = localizer(sought, scene)
         _require(heat.ndim == 2 and heat.dtype == np.float32, f"gave {heat.dtype} {heat.shape}, not a float32 (h, w)")
         _require(bool(np.isfinite(heat).all()), "gave a heatmap with NaN or infinity")
         _require(heat.min() >= 0.0 and heat.max() <= 1.0, f"left [0, 1]: {heat.min():g} … {heat.max():g}")
         _require(np.array_equal(heat, localizer(sought, scene)), "answers the same question in two ways")
-        mirrored = Scene(size_wh, grid[:, ::-1], grid[:, ::-1], thumb[:, ::-1])
-        turned = replace(sought, patches=(), dense=())
-        for asked in (sought, turned):
-            ours, theirs = localizer(asked, scene), localizer(asked, mirrored)
+        # Keypoints know left from right, so a mirror is asked about without them.
+        plain, mirrored = (
+            Scene(size_wh, grid, grid, thumb),
+            Scene(size_wh, grid[:, ::-1], grid[:, ::-1], thumb[:, ::-1]),
+        )
+        for asked in (sought, replace(sought, patches=(), dense=())):
+            ours, theirs = localizer(asked, plain), localizer(asked, mirrored)
             _require(np.allclose(ours, theirs[:, ::-1], atol=1e-3), "does not mirror when the image does")
         empty = localizer(sought, Scene(size_wh))
         _require(not empty.any(), "found something in an image of which nothing is known")
