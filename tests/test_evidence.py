@@ -5,7 +5,7 @@ from math import erfc, log, sqrt
 import numpy as np
 import pytest
 
-from wherein.evidence import fused, inlier_nats, seen_inliers, surprise
+from wherein.evidence import certain, fused, inlier_nats, seen_inliers, surprise
 
 
 def test_nothing_and_equal_scores_say_nothing() -> None:
@@ -44,7 +44,12 @@ def test_mostly_equal_scores_do_not_make_a_small_one_enormous() -> None:
 
 
 def test_more_inliers_are_more_evidence_and_none_are_none() -> None:
-    assert [inlier_nats(count) for count in (0, 10, 100)] == pytest.approx([0, 2 * log(11), 2 * log(101)])
+    assert [inlier_nats(count) for count in (0, 10, 100)] == pytest.approx([0, 5, 50])
+
+
+def test_a_hit_among_more_images_needs_more_evidence_to_be_certain() -> None:
+    assert certain(1) == pytest.approx(log(1000))
+    assert certain(54_000) - certain(1) == pytest.approx(log(54_000))
 
 
 def test_inliers_at_the_border_of_a_photo_count_less_than_those_in_its_middle() -> None:

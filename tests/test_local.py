@@ -190,6 +190,15 @@ def test_steps_that_cannot_be_done_say_why(covers: wherein.Collection, cover: Co
         covers.search("red" if method == "toy+sp" else cover(3), method=method)
 
 
+def test_evidence_stops_where_a_hit_is_certain(covers: wherein.Collection, cover: Cover) -> None:
+    covers.add(("photo", photo(cover(2))), layers=LAYERS)
+    hits = covers.search(cover(2), method="toy+bow+sp", k=10)
+    assert hits.score_kind == "evidence"
+    assert {hit.image_id for hit in hits[:2]} == {"cover2.png", "photo"}
+    assert hits[0].score == hits[1].score == pytest.approx(np.log(10 * 1000))
+    assert hits[2].score < hits[1].score
+
+
 def test_verifying_keeps_what_expansion_found(covers: wherein.Collection, cover: Cover) -> None:
     expanded = covers.search(cover(99), method="toy+qe", k=9)
     verified = covers.search(cover(99), method="toy+qe+sp", k=9)

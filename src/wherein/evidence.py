@@ -19,8 +19,10 @@ from wherein.encoders import Floats
 
 EMBEDDING_WORTH: Final = 1.5
 """Cosines scatter like normal values and shares of words have a longer tail, which overstates how they stand out."""
-INLIERS_WORTH: Final = 2.0
-"""Nats of one e-fold more inliers."""
+INLIER_WORTH: Final = 0.5
+"""Nats of an inlier: each further one that agrees by chance is about as unlikely as the last."""
+CERTAIN: Final = 1000.0
+"""Odds at which a hit counts as certain; more evidence makes it no surer."""
 CENTRE: Final = 0.4
 """How far from the middle of a photo its subject reaches, in half sides (one standard deviation)."""
 _MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
@@ -67,7 +69,12 @@ def seen_inliers(places: Floats, *, centred: bool) -> float:
 
 def inlier_nats(inliers: float) -> float:
     """Nats that verified inliers add; 0 for none."""
-    return INLIERS_WORTH * math.log1p(inliers)
+    return INLIER_WORTH * inliers
+
+
+def certain(images: int) -> float:
+    """Nats at which a hit among so many images is certain: chance has that many tries."""
+    return math.log(max(images, 1)) + math.log(CERTAIN)
 
 
 def _tail(away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

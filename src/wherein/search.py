@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, overload
@@ -14,7 +14,7 @@ import numpy as np
 from wherein.embed import detail
 from wherein.encoders import Encoded, Encoder, Floats, unit
 from wherein.errors import QueryError
-from wherein.evidence import fused, standardised
+from wherein.evidence import certain, fused, standardised
 from wherein.features import LocalFeatures
 from wherein.image import decode
 from wherein.index import Ints, Mask, best
@@ -162,7 +162,14 @@ def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, 
         ranked = step(context, ranked)
         said += ranked.notes
     now = scored.scores if ranked.scores is None else ranked.scores
-    return Ranked(ranked.candidates[:k], ranked.score_kind, now, said)
+    return Ranked(_no_surer(ranked.candidates[:k], ranked.score_kind, images=len(now)), ranked.score_kind, now, said)
+
+
+def _no_surer(candidates: tuple[Candidate, ...], kind: str, *, images: int) -> tuple[Candidate, ...]:
+    """Evidence stops where a hit is certain, so that one threshold keeps all that are; their order stays."""
+    if kind != "evidence":
+        return candidates
+    return tuple(replace(one, score=min(one.score, certain(images))) for one in candidates)
 
 
 def _examples(query: Query, local: LocalIndex | None, *, alone: bool) -> tuple[tuple[Part, LocalFeatures], ...]:
