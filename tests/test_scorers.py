@@ -10,7 +10,7 @@ import pytest
 import wherein
 from wherein import Box, Part
 from wherein.region import Grid
-from wherein.scorers import WHOLE_SHARE, CellScorer
+from wherein.scorers import WHOLE_SHARE, BesideWhole, CellScorer
 
 Picture = Callable[..., PIL.Image.Image]
 CELLS = Grid(9).boxes()
@@ -23,9 +23,7 @@ def scorer(shown: dict[int, tuple[int, float]], *, images: int = 4, choose: str 
     rows[..., 1] = 1.0
     for image, (cell, cosine) in shown.items():
         rows[cell, image] = (cosine, (1 - cosine**2) ** 0.5)
-    return CellScorer(
-        rows.astype(np.float16), CELLS, whole=np.tile(np.array([0, 1], np.float32), (images, 1)), choose=choose
-    )
+    return CellScorer(rows.astype(np.float16), CELLS, choose=choose)
 
 
 @pytest.mark.parametrize("choose", ["soft", "best", "any"])
@@ -51,7 +49,8 @@ def test_soft_cells_count_as_much_as_they_share_with_the_box() -> None:
 
 def test_the_whole_image_counts_half() -> None:
     whole = np.array([[1, 0], [0, 1], [0, 1], [0, 1]], np.float32)
-    scores = CellScorer(np.ones((9, 4, 2), np.float16), CELLS, whole=whole, choose="soft").scores(TEXT, CELLS[0])
+    same = CellScorer(np.ones((9, 4, 2), np.float16), CELLS, choose="soft")
+    scores = BesideWhole(same, whole).scores(TEXT, CELLS[0])
     assert scores[0] == pytest.approx(WHOLE_SHARE * np.array([3, -1, -1, -1]) / 3**0.5, abs=1e-5)
 
 

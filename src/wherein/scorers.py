@@ -22,7 +22,7 @@ from wherein.region import Box, iou, overlap
 from wherein.shards import Array
 
 WHOLE_SHARE: Final = 0.5
-"""How much the whole image counts beside its cells: what surrounds a thing says where to expect it."""
+"""How much the whole image counts beside a place in it."""
 _BLOCK: Final = 64
 WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
 
@@ -118,8 +118,30 @@ class PatchScorer:
         return best_box
 
 
+class BesideWhole:
+    """A scorer of places beside the whole image: what surrounds a thing says where to expect it.
+
+    Both are standardised over the collection, and the whole image counts WHOLE_SHARE.
+    """
+
+    kind = "standardised"
+
+    def __init__(self, places: Scorer, whole: Floats) -> None:
+        """`whole` (images, d): the embedding of each whole image."""
+        self._places, self._whole = places, whole
+
+    def scores(self, queries: Floats, where: Box | None) -> Floats:
+        """How far each image stands out, by its place and as a whole."""
+        placed = standardised(self._places.scores(queries, where))
+        return placed + np.float32(WHOLE_SHARE) * standardised(queries @ self._whole.T)
+
+    def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
+        """The place that scored best."""
+        return self._places.regions(query, where, images)
+
+
 class CellScorer:
-    """`static-5`, `static-9`, `static-36`: the cells of a grid that `where` chooses, beside the whole image.
+    """`static-5`, `static-9`, `static-36`: the cells of a grid that `where` chooses.
 
     Cells are chosen by `soft` (all, each as much as it shares with the box, so that a sloppy box does not lose what
     lies just outside), `best` (the one of highest IoU) or `any` (the best of all that the box touches). Each cell's
@@ -128,16 +150,15 @@ class CellScorer:
 
     kind = "standardised"
 
-    def __init__(self, rows: Array, cells: Sequence[Box], *, whole: Floats, choose: str) -> None:
-        """`rows` (cells, images, d): cell-major, so that a place reads only its cells; `whole` (images, d)."""
-        self._rows, self._cells, self._whole, self._choose = rows, cells, whole, choose
+    def __init__(self, rows: Array, cells: Sequence[Box], *, choose: str) -> None:
+        """`rows` (cells, images, d): cell-major, so that a place reads only its cells."""
+        self._rows, self._cells, self._choose = rows, cells, choose
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
-        """How far the chosen cells stand out, and WHOLE_SHARE of how far the whole image does."""
+        """How far the chosen cells stand out."""
         each, weights = self._each(queries, where)
         soft = self._choose == "soft" and where is not None
-        chosen = np.einsum("c,cmn->mn", weights, each) if soft else each.max(axis=0)
-        return standardised(chosen) + np.float32(WHOLE_SHARE) * standardised(queries @ self._whole.T)
+        return np.asarray(np.einsum("c,cmn->mn", weights, each) if soft else each.max(axis=0), np.float32)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
         """The chosen cell that stands out most."""

@@ -20,6 +20,7 @@ from wherein.local import LocalIndex, Regions, load_local
 from wherein.query import AUGMENT, Method
 from wherein.region import Box, Grid
 from wherein.scorers import (
+    BesideWhole,
     CellScorer,
     PatchScorer,
     Scorer,
@@ -31,6 +32,8 @@ from wherein.scorers import (
 from wherein.shards import Array, read_array, write_array
 from wherein.store import Layer, Store
 
+_PLACES: Final = ("patches", PROPOSALS)
+"""Searches, beside grids, that look at places in an image."""
 _UNROWED: Final = ("patches", "theoretical")
 """Searches that compare no row of embeddings an image."""
 
@@ -110,8 +113,7 @@ class Views:
             )
         if method.grid is not None and method.embeds:
             cells = self._cells(layer, places, method.grid, encoder)
-            whole = self._whole(self._layer(encoder, "global", method), places.images)
-            scorer = CellScorer(cells, method.grid.boxes(), whole=whole, choose=method.cells)
+            scorer = CellScorer(cells, method.grid.boxes(), choose=method.cells)
         elif method.search == "patches":
             scorer = self._patches(layer, places, encoder)
         elif method.search == "theoretical":
@@ -119,6 +121,8 @@ class Views:
         else:
             rows = self._augmented(layer, places, method) if method.augmented else self._matrix(layer, places.rows)
             scorer = WholeScorer(rows, places.owners, places.boxes)
+        if method.embeds and (method.grid is not None or method.search in _PLACES):
+            scorer = BesideWhole(scorer, self._whole(self._layer(encoder, "global", method), places.images))
         return View(places.images, scorer, self._store, self._local(encoder, method, places.images))
 
     def _local(self, encoder: Encoder, method: Method, images: Ints) -> LocalIndex | None:
