@@ -1,5 +1,6 @@
 """The same thing again, through the facade: covers found in photos of them."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import pytest
+from typer.testing import CliRunner
 
 import wherein
+from wherein.cli import app
 from wherein.errors import InputError, QueryError, SpecError
 from wherein.query import Method, Words
 
@@ -297,3 +300,29 @@ def test_kernel_words_parse_and_name_their_layer(word: str, words: Words) -> Non
 def test_wrong_words_are_answered(method: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         Method.parse(method)
+
+
+@pytest.mark.parametrize(
+    "method", ["bow+sp+propagate", "toy+dba", "toy+bow+sp~affine", "toy+qe~average", "asmk+static-5"]
+)
+def test_every_door_gives_the_same_answer(
+    covers: wherein.Collection, shelf: Path, cover: Cover, serve: Callable[..., str], tmp_path: Path, method: str
+) -> None:
+    PIL.Image.fromarray(photo(cover(3))).save(tmp_path / "photo.png")
+    expected = [(hit.image_id, hit.inliers) for hit in covers.search(tmp_path / "photo.png", method=method, k=9)]
+    remote = wherein.connect(serve(shelf)).search(tmp_path / "photo.png", method=method, k=9)
+    assert [(hit.image_id, hit.inliers) for hit in remote] == expected
+    words = [
+        "search",
+        "--image",
+        str(tmp_path / "photo.png"),
+        "--method",
+        method,
+        "-k",
+        "9",
+        "--json",
+        "-c",
+        str(shelf),
+    ]
+    run = CliRunner().invoke(app, words)
+    assert [(hit["image_id"], hit["inliers"]) for hit in json.loads(run.stdout)["hits"]] == expected

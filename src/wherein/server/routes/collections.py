@@ -10,7 +10,7 @@ from fastapi.responses import FileResponse, Response
 from wherein.collection import Collection
 from wherein.encoders import families
 from wherein.kernels import KERNELS
-from wherein.query import SEARCHES, STEPS, Method
+from wherein.query import AUGMENT, SEARCHES, STEPS, Method
 from wherein.server.library import Served, readable_file
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
@@ -48,7 +48,7 @@ async def _describe(served: Served) -> CollectionOut:
         tags=info.tags,
         layers=[layer.kind for layer in info.layers],
         methods=[word for word in dict.fromkeys(words) if kinds.issuperset(Method.parse(word).layers)],
-        steps=list(STEPS),
+        steps=[AUGMENT, *STEPS],
     )
 
 
