@@ -10,7 +10,7 @@ import pytest
 
 from wherein.errors import QueryError, RegionError, SpecError
 from wherein.query import Method, Part, Query, parse_image, parse_negative, parse_text, read_query
-from wherein.region import PLACES, Box
+from wherein.region import PLACES, Box, place
 
 Paint = Callable[..., Path]
 
@@ -201,3 +201,9 @@ def test_a_method_parses_and_prints_as_it_was_written(spec: str, expected: Metho
 def test_an_unknown_word_is_answered_with_the_known_ones(spec: str, complaint: str) -> None:
     with pytest.raises(SpecError, match=complaint):
         Method.parse(spec)
+
+
+def test_a_place_is_a_box_and_a_word_says_how_to_make_one() -> None:
+    assert Part(text="boat", where=place("top-left")).where == Box(0, 0, 0.5, 0.5)
+    with pytest.raises(QueryError, match=r"wherein\.place\('left'\)"):
+        Part(text="boat", where="left")  # type: ignore[arg-type]

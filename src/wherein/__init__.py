@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wherein.localizers import Heatmap, Localizer, Located, check_localizer
     from wherein.locating import locate
     from wherein.query import Method, Part, Query
-    from wherein.region import Box, Grid
+    from wherein.region import Box, Grid, place
     from wherein.search import Hit, Ranking
 
 __version__ = "0.1.0"
@@ -56,6 +56,7 @@ __all__ = [
     "decode",
     "locate",
     "open",
+    "place",
 ]
 
 _HOMES = {
@@ -83,6 +84,7 @@ _HOMES = {
     "Query": "query",
     "Box": "region",
     "Grid": "region",
+    "place": "region",
     "Hit": "search",
     "Ranking": "search",
 }

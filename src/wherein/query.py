@@ -82,6 +82,8 @@ class Part:
             raise QueryError("a box belongs to an example image: give the part an image.")
         if self.mask is not None and (self.image is None or self.box is not None):
             raise QueryError("a mask belongs to an example image, and says more than a box: give the image and no box.")
+        if not isinstance(self.where, Box | None):
+            raise QueryError(f"a place is a Box: write where=wherein.place({self.where!r}).")
         if not 0.0 < self.weight < float("inf"):
             raise QueryError(f"weight {self.weight:g} is not positive; to avoid something, use --not.")
 
