@@ -261,6 +261,33 @@ def test_a_tag_can_be_exported(http: httpx.Client) -> None:
     assert export(http, format="paths", tag="cold").text.endswith("blue.png\n")
 
 
+SUBMITTED = {"team": "Us", "model": "toy", "affiliation": "none", "mode": "Language"}
+
+
+def test_a_searchad_submission_begins_with_what_was_kept(searchad_data: Path, serve: Callable[..., str]) -> None:
+    with wherein.open(searchad_data, create=True, encoder="toy") as collection:
+        collection.add(searchad_data)
+    address = f"{serve(searchad_data)}/api/v1/collections/searchad"
+    with httpx.Client(base_url=address, trust_env=False, verify=False) as client:
+        assert client.get(address).json()["searchad"] is True
+        found = client.get("/searchad", params=SUBMITTED).json()
+        assert set(found["predictions"]) == {"Animal-Real-Cow", "Object-Ball", "Sign-Train-Sign"}
+        assert sorted(found["predictions"]["Animal-Real-Cow"]) == [0, 1, 2, 3, 4, 5]
+        assert (found["metadata"]["Team Name"], found["metadata"]["Default Queries"]) == ("Us", "Yes")
+        last = found["predictions"]["Animal-Real-Cow"][-1]
+        items = {"items": [{"image_id": f"kitti/val/red-{last}.png"}]}
+        assert client.put("/selections/Animal-Real-Cow", json=items).status_code == 200
+        again = client.get("/searchad", params=SUBMITTED).json()
+        assert again["predictions"]["Animal-Real-Cow"] == [last, *found["predictions"]["Animal-Real-Cow"][:-1]]
+        assert again["metadata"]["Default Queries"] == "No"
+
+
+def test_other_collections_have_no_submission(http: httpx.Client) -> None:
+    assert http.get(HERE).json()["searchad"] is False
+    answer = http.get(f"{HERE}/searchad", params=SUBMITTED)
+    assert (answer.status_code, "not SearchAD's" in answer.json()["error"]["message"]) == (422, True)
+
+
 def test_health_and_metrics(http: httpx.Client) -> None:
     assert http.get("/health").json() == {"status": "ok", "version": wherein.__version__, "collections": 1}
     http.post(f"{HERE}/search", json={"parts": [{"words": "red"}]})

@@ -61,6 +61,14 @@ def test_each_image_is_shown_once_to_an_author(http: httpx.Client) -> None:
     assert sorted(seen) == ["blue.png", "holiday/half.png", "holiday/third.png", "red.png"]
 
 
+def test_authors_are_told_how_far_they_are(http: httpx.Client) -> None:
+    assert http.get(f"{HERE}/annotations").json() == []
+    http.post(f"{HERE}/annotations", json=annotation("red.png", region(0, 0, 0.5, 0.5), region(0.5, 0, 1, 0.5)))
+    http.post(f"{HERE}/annotations", json=annotation("blue.png", region(0, 0, 0.5, 0.5), set="non-skippable"))
+    (ada,) = http.get(f"{HERE}/annotations").json()
+    assert (ada["skippable"], ada["non_skippable"], ada["missing"]) == (2, 1, 17)
+
+
 REFUSED = [
     ("a region over 30 %", annotation("red.png", region(0, 0, 0.6, 0.51)), 422),
     ("a skip in the second run", annotation("red.png", set="non-skippable"), 422),

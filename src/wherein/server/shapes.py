@@ -12,6 +12,8 @@ ImageId = Annotated[str, Field(min_length=1, max_length=4096)]
 ImageIds = Annotated[list[ImageId], Field(max_length=10_000)]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/\\]+$")]
 
+Line = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+
 
 class Shape(BaseModel):
     """What all bodies share: unknown fields are refused, so that a misspelling is noticed."""
@@ -237,6 +239,8 @@ class CollectionOut(Shape):
     methods: list[str]
     """What `method` may be, for the layers this collection has."""
     steps: list[str]
+    searchad: bool
+    """Whether a SearchAD submission can be written from it."""
 
 
 class TagIn(Shape):

@@ -2,12 +2,13 @@
 
 import { at, get, post, thumbUrl } from "./api.js";
 import { Boxes, rounded } from "./boxes.js";
-import { h, iconButton, percent, say } from "./dom.js";
+import { count, h, iconButton, percent, plural, say } from "./dom.js";
 import { state } from "./state.js";
 
 const RUNS = [["skippable", "First run: images may be skipped"], ["non-skippable", "Second run: every image"]];
 
 export async function show(view) {
+  const authors = await get(at(state.collection, "/annotations"));
   const author = h("input", { type: "text", value: localStorage.getItem("author") ?? "", required: true, maxlength: "60", "aria-label": "Your name", placeholder: "your name" });
   const run = h("select", { "aria-label": "Run" }, RUNS.map(([value, label]) => h("option", { value }, label)));
   view.replaceChildren(h("section", { class: "sheet" },
@@ -18,31 +19,45 @@ export async function show(view) {
       localStorage.setItem("author", author.value.trim());
       step(view, author.value.trim(), run.value).catch((error) => say(error.message, { error: true }));
     } }, author, run, h("button", { type: "submit", class: "solid" }, "Begin"),
-    h("a", { class: "plain", href: `/api/v1${at(state.collection, "/annotations/export")}`, download: "" }, "Download all annotations"))));
+    h("a", { class: "plain", href: `/api/v1${at(state.collection, "/annotations/export")}`, download: "" }, "Download all annotations")),
+    authors.length ? h("table", { class: "figures" }, h("thead", {}, h("tr", {}, ["Author", "first run", "second run", ""].map((text) => h("th", { scope: "col" }, text)))),
+      h("tbody", {}, authors.map((one) => h("tr", {}, h("th", { scope: "row" }, one.author), h("td", {}, one.skippable), h("td", {}, one.non_skippable),
+        h("td", {}, one.missing ? `${count(one.missing)} to go` : "enough"))))) : ""));
+}
+
+function thanks(view, { done, needed }, last = "") {
+  const short = done < needed ? ` The study asks for ${needed}: ${plural(needed - done, "region")} more, in the other run or of new images.` : "";
+  view.replaceChildren(h("div", { class: "none" }, h("h2", {}, done < needed ? "Not enough yet" : "Thank you"), h("p", {}, `${last}${plural(done, "region")} described.${short}`),
+    h("button", { type: "button", class: "plain", onclick: () => show(view).catch((error) => say(error.message, { error: true })) }, "To the start")));
 }
 
 async function step(view, author, run, prompt) {
   const next = prompt ?? await get(at(state.collection, "/annotations/next"), { author, set: run });
   if (!next.image_id) {
-    view.replaceChildren(h("div", { class: "none" }, h("h2", {}, "That was the last image"), h("p", {}, `Thank you: ${next.done} regions described.`)));
+    thanks(view, next, "That was the last image. ");
     return;
   }
   const texts = [];
   const list = h("ol", { class: "regions" });
   const stage = h("div", { class: "stage" }, h("img", { src: thumbUrl(state.collection, next.image_id, 1024), alt: "The image to describe", draggable: "false" }));
-  const boxes = new Boxes(stage, { most: 20, maxArea: next.largest, label: "region", change: (drawn) => {
-    list.replaceChildren(...drawn.map(line));
-    list.querySelector("li:last-child input")?.focus();
+  const boxes = new Boxes(stage, { most: 20, maxArea: next.largest, label: "region", change: (boxes, { drawn = false } = {}) => {
+    // A box that moves must not take the focus from itself, nor from what is being written.
+    if (boxes.length !== list.children.length) list.replaceChildren(...boxes.map(line));
+    boxes.forEach((box, number) => list.children[number].querySelector(".area").replaceWith(areaOf(box)));
+    if (drawn) list.querySelector("li:last-child input")?.focus();
   } });
   const area = (box) => (box[2] - box[0]) * (box[3] - box[1]);
+  const areaOf = (box) => {
+    const large = area(box) > next.largest + 1e-9;
+    return h("span", { class: `area ${large ? "problem-text" : "quiet"}` }, `${percent(area(box))} of the image${large ? `: at most ${percent(next.largest)}` : ""}`);
+  };
   const line = (box, number) => {
     texts[number] ??= { short: "", long: "" };
     const field = (kind, label) => h(kind === "short" ? "input" : "textarea", {
       value: texts[number][kind], placeholder: label, "aria-label": `${label} of region ${number + 1}`, maxlength: kind === "short" ? "200" : "2000",
       oninput: (event) => { texts[number][kind] = event.target.value; },
     });
-    const large = area(box) > next.largest + 1e-9;
-    return h("li", {}, h("div", { class: "row" }, h("span", { class: "number" }, number + 1), h("span", { class: large ? "problem-text" : "quiet" }, `${percent(area(box))} of the image${large ? `: at most ${percent(next.largest)}` : ""}`), h("span", { class: "grow" }),
+    return h("li", {}, h("div", { class: "row" }, h("span", { class: "number" }, number + 1), areaOf(box), h("span", { class: "grow" }),
       iconButton("no", `Remove region ${number + 1}`, () => { texts.splice(number, 1); boxes.remove(number); }, { class: "icon small" })),
     field("short", "Short description"), field("long", "Long description"));
   };
@@ -60,14 +75,17 @@ async function step(view, author, run, prompt) {
     else if (regions.some((region) => !region.short || !region.long)) say("Every region needs a short and a long description.", { error: true });
     else send(regions);
   };
+  const missing = next.needed - next.done;
   const meter = h("progress", { max: String(next.needed), "aria-label": "Annotations so far" });
   meter.value = Math.min(next.done, next.needed);
   view.replaceChildren(h("section", { class: "annotate" },
     h("div", { class: "fit" }, stage),
     h("div", { class: "panel" },
-      h("p", { class: "quiet" }, `${author} · ${next.done} of at least ${next.needed}`), meter, list,
+      h("p", { class: "quiet" }, `${author} · ${next.done} of at least ${next.needed}${next.may_skip ? "" : " · every image counts"}`), meter, list,
       h("div", { class: "row wrap" },
         h("button", { type: "button", class: "plain", onclick: () => boxes.add([0.4, 0.4, 0.6, 0.6], { focus: true }) }, "Place a box"),
         next.may_skip ? h("button", { type: "button", class: "plain", onclick: () => send([]) }, "Nothing here: skip") : "",
-        h("span", { class: "grow" }), h("button", { type: "button", class: "solid", onclick: save }, "Save and go on")))));
+        h("span", { class: "grow" }),
+        h("button", { type: "button", class: "plain", disabled: missing > 0, title: missing > 0 ? `${plural(missing, "region")} more first` : "", onclick: () => thanks(view, next) }, "Finish"),
+        h("button", { type: "button", class: "solid", onclick: save }, "Save and go on")))));
 }

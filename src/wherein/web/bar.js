@@ -57,9 +57,9 @@ function chip(part, index) {
 
 export function render() {
   const { text, chips } = split(state.parts);
-  // What somebody typed while the page was loading stays.
-  if (text || render.done) words.value = text;
-  render.done = true;
+  // What somebody typed and has not asked for yet stays, unless the question itself changed.
+  if (text !== (render.text ?? "")) words.value = text;
+  render.text = text;
   document.getElementById("chips").replaceChildren(...chips.map(chip));
   words.placeholder = chips.length ? "and…" : "What are you looking for?";
 }

@@ -6,7 +6,7 @@ const clamp = (value) => Math.min(1, Math.max(0, value));
 const STEP = 0.02;
 const LEAST = 0.015;
 
-/** A surface over `stage` (position: relative). `change(boxes)` is called after every change. */
+/** A surface over `stage` (position: relative). `change(boxes, {drawn})` is called after every change; `drawn`: by pointer, just now. */
 export class Boxes {
   constructor(stage, { most = 1, change = () => {}, label = "box", maxArea = 1, done = () => {} } = {}) {
     Object.assign(this, { stage, most, change, label, maxArea, done, items: [] });
@@ -94,7 +94,7 @@ export class Boxes {
       if (item.box[2] - item.box[0] < LEAST || item.box[3] - item.box[1] < LEAST) this.remove(this.items.indexOf(item));
       else {
         item.element.focus();
-        this.change(this.boxes);
+        this.change(this.boxes, { drawn: !held });
       }
     };
     this.layer.addEventListener("pointermove", move);

@@ -11,10 +11,10 @@ export async function show(view, context) {
   const current = all.find((one) => one.name === selection.currentName()) ?? all[0];
   if (current && current.name !== selection.currentName()) await selection.load(state.collection, current.name);
   const again = () => show(view, context);
-  view.replaceChildren(h("div", { class: "curate" }, side(all, current, tags, again), current?.items.length ? chosen(current, again) : empty()));
+  view.replaceChildren(h("div", { class: "curate" }, side(all, current, tags, again, context.collection), current?.items.length ? chosen(current, again) : empty()));
 }
 
-function side(all, current, tags, again) {
+function side(all, current, tags, again, about) {
   const pick = (name) => selection.load(state.collection, name).then(again);
   const fresh = h("input", { type: "text", placeholder: "New selection", "aria-label": "Name of a new selection" });
   return h("nav", { class: "side", "aria-label": "Selections and tags" },
@@ -32,7 +32,19 @@ function side(all, current, tags, again) {
     tags.length ? "" : h("p", { class: "quiet" }, "None yet. Open an image to add one."),
     h("ul", {}, tags.map(([tag, number]) => h("li", { class: "tagline" },
       h("button", { type: "button", class: "line", onclick: () => go({ ...EMPTY, collection: state.collection, tag: [tag] }) }, h("span", {}, tag), h("span", { class: "quiet" }, count(number))),
-      selection.exports({ tag })))));
+      selection.exports({ tag })))),
+    about.searchad ? submission(about) : "");
+}
+
+/** What is kept in a selection named like a label comes first in it, then what the label's default query finds. */
+function submission(about) {
+  const field = (name, label) => h("label", {}, h("span", {}, label), h("input", { type: "text", name, required: true, maxlength: "200" }));
+  return h("form", { class: "submission", action: `/api/v1${at(state.collection, "/searchad")}`, method: "get", target: "_blank" },
+    h("h2", {}, "SearchAD submission"), field("team", "Team"), field("model", "Model"), field("affiliation", "Paper, code or affiliation"),
+    h("label", {}, h("span", {}, "Search mode"), h("select", { name: "mode" }, ["Language", "Vision", "Multimodal"].map((mode) => h("option", {}, mode)))),
+    h("label", {}, h("span", {}, "Method"), h("select", { name: "method" }, h("option", { value: "" }, "as fits the query"), about.methods.map((method) => h("option", {}, method)))),
+    h("label", { class: "row" }, h("input", { type: "checkbox", name: "trained", value: "true" }), "trained on its train split"),
+    h("button", { type: "submit", class: "plain" }, "Write it"));
 }
 
 function chosen(current, again) {

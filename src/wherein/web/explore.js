@@ -8,6 +8,9 @@ import { go, onChange, state } from "./state.js";
 const CELL = 64;
 const AT_ONCE = 8;
 
+/** The map stays while images are opened and closed over it. */
+export const stays = (before) => before.view === state.view && before.collection === state.collection;
+
 export async function show(view) {
   if (view.querySelector(".map")) {
     if (state.open) large.open(state.open, null);
@@ -23,9 +26,8 @@ export async function show(view) {
   const { image_ids: ids, total } = map.points;
   line.textContent = `${count(ids.length)}${ids.length < total ? ` of ${count(total)}` : ""} images, look-alikes close together`;
   listen(map);
-  const watcher = new ResizeObserver(() => draw(map));
+  const watcher = new ResizeObserver(() => (canvas.isConnected ? draw(map) : watcher.disconnect()));
   watcher.observe(canvas);
-  view.addEventListener("viewchange", () => watcher.disconnect(), { once: true });
   if (state.open) large.open(state.open, null);
 }
 

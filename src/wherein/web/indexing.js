@@ -48,9 +48,9 @@ function words(job) {
   return `${count(added)} added, ${count(changed)} changed, ${count(removed)} removed, ${count(unchanged)} unchanged${skipped} in ${seconds.toFixed(1)} s`;
 }
 
+/** A job's line. It changes in place, so that a button does not vanish under the finger. */
 function line(job, context) {
-  const bar = h("progress", { max: String(Math.max(1, job.total)), "aria-label": `Indexing ${job.folder}` });
-  bar.value = job.done;
+  const bar = h("progress", { "aria-label": `Indexing ${job.folder}` });
   const again = async () => {
     try {
       const next = await post(`/jobs/${job.id}/resume`, {});
@@ -61,14 +61,25 @@ function line(job, context) {
       say(error.message, { error: true });
     }
   };
-  const act = job.state === "running"
-    ? h("button", { type: "button", class: "plain", onclick: () => post(`/jobs/${job.id}/cancel`, {}).catch((error) => say(error.message, { error: true })) }, "Cancel")
-    : job.state === "done"
-      ? h("button", { type: "button", class: "plain", onclick: () => context.reload().then(() => go({ view: "search", collection: job.collection, parts: [] })) }, "Look at it")
-      : h("button", { type: "button", class: "plain", onclick: again }, "Go on");
-  return h("article", { class: `job ${job.state}`, "data-job": job.id, "aria-label": job.folder },
-    h("div", { class: "row" }, h("strong", {}, job.folder), h("span", { class: "grow" }), act), bar,
-    h("p", { class: "quiet" }, words(job)), job.last_skip ? h("p", { class: "quiet skip" }, `last skipped: ${job.last_skip}`) : "");
+  const button = (label, onclick) => h("button", { type: "button", class: "plain", onclick }, label);
+  const acts = {
+    running: () => button("Cancel", () => post(`/jobs/${job.id}/cancel`, {}).catch((error) => say(error.message, { error: true }))),
+    done: () => button("Look at it", () => context.reload().then(() => go({ view: "search", collection: job.collection, parts: [] }))),
+    cancelled: () => button("Go on", again),
+    failed: () => button("Go on", again),
+  };
+  const [act, told, skipped] = [h("span", {}), h("p", { class: "quiet" }), h("p", { class: "quiet skip" })];
+  const element = h("article", { "data-job": job.id, "aria-label": job.folder },
+    h("div", { class: "row" }, h("strong", {}, job.folder), h("span", { class: "grow" }), act), bar, told, skipped);
+  element.update = (now) => {
+    if (element.className !== `job ${now.state}`) act.replaceChildren(acts[now.state]());
+    element.className = `job ${now.state}`;
+    [bar.max, bar.value] = [Math.max(1, now.total), now.done];
+    told.textContent = words(now);
+    skipped.textContent = now.last_skip ? `last skipped: ${now.last_skip}` : "";
+  };
+  element.update(job);
+  return element;
 }
 
 function follow(id, live, context) {
@@ -76,7 +87,7 @@ function follow(id, live, context) {
   source = new EventSource(`/api/v1/jobs/${id}/events`);
   source.addEventListener("progress", (event) => {
     const job = JSON.parse(event.data);
-    live.querySelector(`[data-job="${id}"]`)?.replaceWith(line(job, context));
+    live.querySelector(`[data-job="${id}"]`)?.update(job);
     if (job.state === "running") return;
     source.close();
     say(words(job), { error: job.state === "failed" });

@@ -143,9 +143,12 @@ function tags(details) {
     }
   };
   const input = h("input", { type: "text", placeholder: "add a tag", "aria-label": "Add a tag", size: "10" });
-  const fill = () => list.replaceChildren(
-    ...details.tags.map((tag) => h("li", { class: "chip" }, tag, iconButton("no", `Take off ${tag}`, () => change("/untag", tag), { class: "icon small" }))),
-    h("li", {}, h("form", { onsubmit: (event) => { event.preventDefault(); if (input.value.trim()) change("/tags", input.value.trim()); input.value = ""; } }, input)));
+  const form = h("li", {}, h("form", { onsubmit: (event) => { event.preventDefault(); if (input.value.trim()) change("/tags", input.value.trim()); input.value = ""; } }, input));
+  list.append(form);
+  const fill = () => {
+    for (const chip of list.querySelectorAll(".chip")) chip.remove();
+    form.before(...details.tags.map((tag) => h("li", { class: "chip" }, tag, iconButton("no", `Take off ${tag}`, () => change("/untag", tag), { class: "icon small" }))));
+  };
   fill();
   return list;
 }

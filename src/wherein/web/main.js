@@ -51,7 +51,12 @@ async function draw(now, before = {}) {
   if (!now.open) close();
   const other = now.view in VIEWS ? now.view : "curate";
   const module = await import(`./${other === "index" ? "indexing" : other}.js`);
-  await module.show(view, { collection: here(), reload });
+  if (now !== state) return;
+  // A room of its own: an answer that comes late is drawn where nobody is any more, not over the next view.
+  const stays = module.stays?.(before) && view.firstElementChild;
+  const room = stays || h("div");
+  if (!stays) view.replaceChildren(room);
+  await module.show(room, { collection: here(), reload });
 }
 
 const redraw = (now, before) => draw(now, before).catch((error) => {

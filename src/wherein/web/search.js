@@ -1,7 +1,7 @@
 // Searching: results as they stream in, filters, marks that refine, pages to the last image.
 
 import { at, get, post, streamSearch } from "./api.js";
-import { count, h, plural, say } from "./dom.js";
+import { count, h, percent, plural, say } from "./dom.js";
 import { Grid } from "./grid.js";
 import * as large from "./large.js";
 import { keptIds, onSelection, toggle } from "./selection.js";
@@ -10,12 +10,17 @@ import { asked, go, question, state } from "./state.js";
 const PAGE = 60;
 const AT_ONCE = 6;
 const FIRST = 12;
-const SURE = 0.5;
+const UNLIKELY = 0.05;
 let run = 0;
 let shown = "";
 let grid = null;
 let stop = null;
 let about = {};
+let refocus = "";
+
+/** Hits less likely to be right than this are folded away. */
+const least = () => (state.sure === "" ? UNLIKELY : Number(state.sure) || 0);
+const likely = (hit) => (hit.confidence ?? 1) >= least();
 
 onSelection((ids) => grid?.kept(ids));
 
@@ -41,7 +46,10 @@ export function show(view) {
   grid = new Grid(state.collection, acts);
   const summary = h("p", { class: "summary" }, " ");
   const more = h("div", { class: "more" });
+  const used = view.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
   view.replaceChildren(filters(), summary, grid.element, more);
+  // Who changed a filter from the keyboard stays at it.
+  if (used) view.querySelector(`.filters [aria-label="${CSS.escape(used)}"]`)?.focus();
   fill({ mine: run, summary, more, view });
 }
 
@@ -53,11 +61,23 @@ function mark(hit, kind) {
   const other = kind === "liked" ? "disliked" : "liked";
   const marked = state[kind].includes(hit.image_id);
   say(marked ? "Mark taken back." : kind === "liked" ? "More like this." : "Less like this.");
+  refocus = hit.image_id;
   go({
     [kind]: marked ? state[kind].filter((one) => one !== hit.image_id) : [...state[kind], hit.image_id],
     [other]: state[other].filter((one) => one !== hit.image_id),
   });
-  document.querySelector(`.hit[data-id="${CSS.escape(hit.image_id)}"] .open`)?.focus();
+}
+
+/** Marks say which hits are right: what is learned from them moves the confidence of later searches. */
+async function learn() {
+  const { parts } = asked(state);
+  try {
+    const [made] = await post(at(state.collection, "/calibrate"), { method: state.method, judgements: [{ parts, right: state.liked, wrong: state.disliked }] });
+    say(`${count(made.right)} right and ${count(made.wrong)} wrong hits are judged.${made.curve ? "" : " More are needed before hits get a confidence."}`);
+    if (made.curve) go({ liked: [], disliked: [] });
+  } catch (error) {
+    say(error.message, { error: true });
+  }
 }
 
 async function* pages(offset) {
@@ -79,6 +99,7 @@ async function fill({ mine, summary, more, view }) {
     if (busy || offset >= total || mine !== run) return;
     busy = true;
     let got = 0;
+    const shownBefore = grid.hits.length;
     try {
       let head = null;
       for await (const lines of pages(offset)) {
@@ -90,8 +111,8 @@ async function fill({ mine, summary, more, view }) {
           if (offset === 0) sum(summary, head);
         }
         got += hits.length;
-        const sure = hits.filter((hit) => (hit.confidence ?? 1) >= SURE);
-        unsure.push(...hits.filter((hit) => (hit.confidence ?? 1) < SURE));
+        const sure = hits.filter(likely);
+        unsure.push(...hits.filter((hit) => !likely(hit)));
         grid.add(sure.slice(0, FIRST), { more: true });
         if (sure.length > FIRST) {
           await new Promise(requestAnimationFrame); // what is seen first is drawn first
@@ -100,13 +121,16 @@ async function fill({ mine, summary, more, view }) {
         }
       }
       offset += got;
-      locate(mine, grid.hits.slice(-got).filter((hit) => !hit.mask).map((hit) => hit.image_id));
-      if (!got) total = offset;
+      locate(mine, grid.hits.slice(shownBefore).filter((hit) => !hit.mask).map((hit) => hit.image_id));
+      // Confidence falls with the score: what follows an unlikely hit is no likelier.
+      if (!got || unsure.length) total = offset;
       grid.add([], { more: offset < total });
       grid.marked(state.liked, state.disliked);
       grid.kept(keptIds());
       if (offset <= PAGE && !grid.hits.length) nothing(more, unsure);
-      else if (offset >= total) more.replaceChildren(h("p", { class: "quiet" }, `${plural(offset, "image")}, that is all.`), rejected(unsure));
+      else if (offset >= total) more.replaceChildren(h("p", { class: "quiet" }, unsure.length ? `${plural(offset - unsure.length, "likely image")}, that is all.` : `${plural(offset, "image")}, that is all.`), rejected(unsure));
+      if (refocus && document.activeElement === document.body) grid.focus(refocus);
+      refocus = "";
     } catch (error) {
       if (error.name !== "AbortError") more.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message));
       total = offset;
@@ -145,33 +169,37 @@ function sum(line, head) {
   const marks = state.liked.length + state.disliked.length;
   line.replaceChildren(`${plural(head.searched, "image")}${how}`,
     ...head.notes.map((note) => h("span", { class: "note" }, note)),
-    marks ? h("button", { type: "button", class: "link", onclick: () => go({ liked: [], disliked: [] }) }, `forget ${plural(marks, "mark")}`) : "");
+    ...(marks ? [h("button", { type: "button", class: "link", onclick: learn }, `learn from ${plural(marks, "mark")}`),
+      h("button", { type: "button", class: "link", onclick: () => go({ liked: [], disliked: [] }) }, `forget ${marks === 1 ? "it" : "them"}`)] : []));
 }
 
 function nothing(more, unsure) {
   more.replaceChildren(h("div", { class: "none" },
     h("h2", {}, "No match"),
-    h("p", {}, unsure.length ? "Nothing here is likely to be what you described." : "No image passes. Try other words or fewer filters.")), rejected(unsure));
+    h("p", {}, unsure.length ? `Nothing here is likely to be what you look for: the best is right with ${percent(unsure[0].confidence)} only.` : "No image passes. Try other words or fewer filters.")), rejected(unsure));
 }
 
 function rejected(unsure) {
   if (!unsure.length) return "";
   const folded = new Grid(state.collection, { open: (hit) => large.open(hit.image_id, folded) });
   folded.add(unsure);
-  return h("details", { class: "rejected" }, h("summary", {}, `The best ${count(unsure.length)} that were rejected`), folded.element);
+  return h("details", { class: "rejected" }, h("summary", {}, unsure.length === 1 ? "The one that was rejected" : `The best ${count(unsure.length)} that were rejected`), folded.element);
 }
 
 function filters() {
   const field = (name, label, attributes) => h("label", {}, h("span", {}, label),
     h("input", { value: state[name], "aria-label": label, onchange: (event) => go({ [name]: event.target.value }), ...attributes }));
+  const sure = h("b", {}, percent(least()));
+  const slider = h("label", {}, h("span", {}, "Confidence, at least ", sure),
+    h("input", { type: "range", min: "0", max: "0.95", step: "0.05", "aria-label": "Confidence", value: String(least()), oninput: (event) => { sure.textContent = percent(event.target.value); }, onchange: (event) => go({ sure: Number(event.target.value) === UNLIKELY ? "" : event.target.value }) }));
   const choice = (label, value, options, change) => h("label", {}, h("span", {}, label),
-    h("select", { onchange: (event) => change(event.target.value) }, options.map(([key, text]) => {
+    h("select", { "aria-label": label, onchange: (event) => change(event.target.value) }, options.map(([key, text]) => {
       const option = h("option", { value: key }, text);
       option.selected = key === value;
       return option;
     })));
   const tags = Object.entries(about.tags ?? {});
-  const active = ["folder", "after", "before", "min_side", "method"].filter((name) => state[name]).length + state.tag.length;
+  const active = ["folder", "after", "before", "min_side", "method", "sure"].filter((name) => state[name]).length + state.tag.length;
   const details = h("details", { class: "filters" },
     h("summary", {}, "Filters", active ? h("span", { class: "badge" }, active) : ""),
     h("div", { class: "fields" },
@@ -179,7 +207,8 @@ function filters() {
       field("after", "From", { type: "date" }), field("before", "Until", { type: "date" }),
       choice("Tag", state.tag[0] ?? "", [["", "any"], ...tags.map(([tag, number]) => [tag, `${tag} (${count(number)})`])], (tag) => go({ tag: tag ? [tag] : [] })),
       choice("Size", state.min_side, [["", "any"], ["640", "640 px and more"], ["1280", "1280 px and more"], ["1920", "1920 px and more"], ["3840", "3840 px and more"]], (side) => go({ min_side: side })),
-      choice("Method", state.method, [["", "as fits the query"], ...(about.methods ?? []).map((method) => [method, method])], (method) => go({ method }))));
+      choice("Method", state.method, [["", "as fits the query"], ...(about.methods ?? []).map((method) => [method, method])], (method) => go({ method })),
+      slider));
   details.open = sessionStorage.getItem("filters") === "1";
   details.addEventListener("toggle", () => sessionStorage.setItem("filters", details.open ? "1" : "0"));
   const group = h("button", { type: "button", class: "switch", "aria-pressed": String(state.group), onclick: () => go({ group: !state.group }) }, "Group look-alikes");

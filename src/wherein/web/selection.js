@@ -9,6 +9,7 @@ const listeners = [];
 let name = "Selection";
 let items = new Map();
 let loaded = "";
+let turn = Promise.resolve();
 
 export const onSelection = (listener) => listeners.push(listener);
 export const keptIds = () => new Set(items.keys());
@@ -29,8 +30,16 @@ export async function load(collection, wanted = localStorage.getItem(`selection:
   return all;
 }
 
-async function save() {
-  await put(at(loaded, `/selections/${encodeURIComponent(name)}`), { items: [...items.values()] });
+/** One change after the other, so that none overtakes the next. */
+function inTurn(act) {
+  const done = turn.then(act);
+  turn = done.catch(() => {});
+  return done;
+}
+
+function save() {
+  const [path, body] = [at(loaded, `/selections/${encodeURIComponent(name)}`), { items: [...items.values()] }];
+  return inTurn(() => put(path, body));
 }
 
 /** Put a hit into the selection, or take it out. */
@@ -57,12 +66,12 @@ export async function rename(next) {
   name = next;
   localStorage.setItem(`selection:${loaded}`, name);
   await save();
-  if (old !== next) await drop(at(loaded, `/selections/${encodeURIComponent(old)}`)).catch(() => {});
+  if (old !== next) await inTurn(() => drop(at(loaded, `/selections/${encodeURIComponent(old)}`))).catch(() => {});
   changed();
 }
 
 export async function forget() {
-  await drop(at(loaded, `/selections/${encodeURIComponent(name)}`));
+  await inTurn(() => drop(at(loaded, `/selections/${encodeURIComponent(name)}`)));
   items = new Map();
   changed();
 }
@@ -79,15 +88,17 @@ export function exports(query) {
     h("a", { class: "plain", href: exportUrl(loaded, { format, ...query }), download: "", "aria-label": `Export as ${label}` }, label)));
 }
 
+const tag = h("input", { type: "text", placeholder: "tag…", "aria-label": "Tag all of the selection", size: "8" });
+const said = [h("strong", {}), h("span", { class: "in" }), h("span", {})];
+tray.append(said[0], said[1],
+  h("form", { onsubmit: (event) => { event.preventDefault(); if (tag.value.trim()) tagAll(tag.value.trim()).then(() => { tag.value = ""; }, (error) => say(error.message, { error: true })); } }, tag),
+  said[2], iconButton("trash", "Empty the selection", () => forget().catch((error) => say(error.message, { error: true }))));
+
 function render() {
   tray.hidden = items.size === 0 || state.view !== "search";
-  if (tray.hidden) return;
-  const tag = h("input", { type: "text", placeholder: "tag…", "aria-label": "Tag all of the selection", size: "8" });
-  tray.replaceChildren(
-    h("strong", {}, plural(items.size, "image")), h("span", { class: "in" }, "in ", name),
-    h("form", { onsubmit: (event) => { event.preventDefault(); if (tag.value.trim()) tagAll(tag.value.trim()).then(() => { tag.value = ""; }, (error) => say(error.message, { error: true })); } }, tag),
-    exports({ selection: name }),
-    iconButton("trash", "Empty the selection", () => forget().catch((error) => say(error.message, { error: true }))));
+  said[0].textContent = plural(items.size, "image");
+  said[1].textContent = `in ${name}`;
+  said[2].replaceChildren(exports({ selection: name }));
 }
 
 export const showTray = render;

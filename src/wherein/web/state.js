@@ -1,10 +1,10 @@
 // What is on the page, as the address says it: a search can be shared, and the back button works.
 
 const LISTS = ["tag", "liked", "disliked"];
-const TEXTS = ["folder", "after", "before", "min_side", "method", "open"];
+const TEXTS = ["folder", "after", "before", "min_side", "method", "sure", "open"];
 
 export const EMPTY = Object.freeze({
-  view: "search", collection: "", parts: [], folder: "", after: "", before: "", min_side: "", method: "",
+  view: "search", collection: "", parts: [], folder: "", after: "", before: "", min_side: "", method: "", sure: "",
   tag: [], liked: [], disliked: [], group: false, open: "",
 });
 

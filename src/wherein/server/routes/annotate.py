@@ -61,6 +61,27 @@ class PromptOut(Shape):
     """Images of this run that the author has seen."""
 
 
+class AuthorOut(Shape):
+    """How far an author is."""
+
+    author: str
+    skippable: int
+    non_skippable: int
+    missing: int
+    """Annotations that the study still asks for."""
+
+
+@router.get("/collections/{name}/annotations")
+def authors(served: ServedHere) -> list[AuthorOut]:
+    """Every author, and how many regions each described in each run."""
+    found = []
+    for author, runs in sorted(kept.read(served, "annotations", {}).items()):
+        first, second = (sum(len(entry["regions"]) for entry in runs.get(run, [])) for run in SETS)
+        missing = max(0, NEEDED - first - second)
+        found.append(AuthorOut(author=author, skippable=first, non_skippable=second, missing=missing))
+    return found
+
+
 @router.get("/collections/{name}/annotations/next")
 async def next_image(served: ServedHere, author: Annotated[Name, Query()], set: Annotated[Set, Query()]) -> PromptOut:
     """An image that the author has not seen, in an order of their own."""

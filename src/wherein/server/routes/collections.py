@@ -15,6 +15,7 @@ from wherein.server.library import Served, readable_file
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
 from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine, ImagesIn, ImagesOut
+from wherein.server.submission import searchad_root
 from wherein.server.thumbs import answer
 
 router = APIRouter(tags=["collections"])
@@ -49,6 +50,7 @@ async def _describe(served: Served) -> CollectionOut:
         layers=[layer.kind for layer in info.layers],
         methods=[word for word in dict.fromkeys(words) if kinds.issuperset(Method.parse(word).layers)],
         steps=[AUGMENT, *STEPS],
+        searchad=searchad_root(list(info.roots.values())) is not None,
     )
 
 

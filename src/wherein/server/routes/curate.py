@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from wherein.bench.datasets.searchad import LABELS
+from wherein.bench.datasets.searchad_tools import Metadata
 from wherein.server import kept
 from wherein.server.exports import TYPES, Format, export
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
-from wherein.server.shapes import ItemIn, Name, SelectionIn, SelectionOut, TagIn
+from wherein.server.shapes import ItemIn, Line, Name, SelectionIn, SelectionOut, TagIn
+from wherein.server.submission import submission
 
 router = APIRouter(tags=["curate"])
 
@@ -89,3 +92,22 @@ async def export_file(
     kind, suffix = TYPES[format]
     disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}.{suffix}"
     return Response(data, media_type=kind, headers={"content-disposition": disposition})
+
+
+@router.get("/collections/{name}/searchad", response_class=Response)
+async def searchad(
+    served: ServedHere,
+    team: Annotated[Line, Query()],
+    model: Annotated[Line, Query()],
+    affiliation: Annotated[Line, Query(description="Paper, code or affiliation")],
+    mode: Annotated[Literal["Language", "Vision", "Multimodal"], Query(description="The search mode")],
+    trained: Annotated[bool, Query(description="Was the SearchAD train split used?")] = False,
+    method: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    """The file to submit to SearchAD: what is kept under each label first, then its default query's ranking."""
+    known = kept.read(served, "selections", {})
+    chosen = {label: [item["image_id"] for item in items] for label, items in known.items()}
+    metadata = Metadata(team, model, affiliation, mode, trained, not set(chosen) & set(LABELS))
+    data = await served.searching(lambda found: submission(found, chosen, metadata=metadata, method=method))
+    headers = {"content-disposition": "attachment; filename=submission.json"}
+    return Response(data, media_type="application/json", headers=headers)

@@ -1,0 +1,75 @@
+"""How sure the page is, with the real engine: confidence, "no match", the fold, the slider, learning from marks."""
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from wherein.encoders.toy import COLOURS
+
+MANY = list(COLOURS)[4:]
+
+
+@pytest.fixture(scope="module")
+def judged(site: Any) -> Any:
+    """The site, after pictures that are mostly of the colour that was asked for were judged right."""
+    judgements = [
+        {
+            "parts": [{"text": colour}],
+            "right": [f"many/{n:03}.png" for n in range(150) if {n % 7, n // 7 % 7} == {number}],
+        }
+        for number, colour in enumerate(MANY)
+    ]
+    where = f"{site.url}api/v1/collections/pictures/calibrate"
+    made = httpx.post(where, json={"judgements": judgements}, trust_env=False, verify=False, timeout=60).json()
+    assert made[0]["curve"] is not None
+    return site
+
+
+def test_hits_say_how_likely_they_are_and_unlikely_ones_are_folded_away(page: Page, judged: Any) -> None:
+    page.goto('/?q=[{"words":"yellow"}]')
+    expect(page.locator(".hit .sure").first).to_have_text(re.compile(r"\d+ %"))
+    expect(page.locator(".more")).to_contain_text("likely images, that is all.")
+    assert page.locator(".grid").first.locator(".hit").count() < 156
+    expect(page.locator(".rejected .hit").first).to_be_hidden()
+    page.locator(".hit .open").first.click()
+    expect(page.locator("#large dl")).to_contain_text("Confidence")
+
+
+def test_no_match_is_said_plainly_and_the_best_rejected_can_be_looked_at(page: Page, judged: Any) -> None:
+    page.goto('/?q=[{"words":"black"}]')
+    expect(page.locator(".none h2")).to_have_text("No match")
+    expect(page.locator(".none")).to_contain_text("the best is right with 0 % only")
+    expect(page.locator(".rejected .hit").first).to_be_hidden()
+    page.locator(".rejected summary").click()
+    expect(page.locator(".rejected .hit")).to_have_count(60)
+    page.locator(".rejected .hit .open").first.click()
+    expect(page.locator("#large")).to_be_visible()
+
+
+def test_the_slider_chooses_how_sure_to_be_and_is_part_of_the_address(page: Page, judged: Any) -> None:
+    page.goto('/?q=[{"words":"black"}]')
+    expect(page.locator(".none h2")).to_have_text("No match")
+    page.get_by_text("Filters").click()
+    slider = page.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page).to_have_url(re.compile(r"[&?]sure=0(&|$)"))
+    expect(page.locator(".hit").nth(59)).to_be_attached()
+    expect(page.locator(".none")).to_have_count(0)
+    expect(slider).to_be_focused()
+    page.go_back()
+    expect(page.locator(".none h2")).to_have_text("No match")
+
+
+def test_marks_teach_confidence(page: Page, judged: Any) -> None:
+    page.goto('/?q=[{"words":"pink"}]')
+    page.locator(".hit .open").first.focus()
+    page.keyboard.press("y")
+    expect(page.locator(".hit .yes").first).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".hit .open").first).to_be_focused()
+    page.get_by_text("learn from 1 mark").click()
+    expect(page.locator("#say")).to_contain_text(re.compile(r"\d+ right and \d+ wrong hits are judged"))
+    expect(page.locator(".hit .sure").first).to_have_text(re.compile(r"\d+ %"))
