@@ -10,7 +10,7 @@ import pytest
 import wherein
 from wherein import Box, Part
 from wherein.region import Grid
-from wherein.scorers import WHOLE_SHARE, BesideWhole, CellScorer
+from wherein.scorers import WHOLE_SHARE, BesideWhole, CellScorer, PatchScorer
 
 Picture = Callable[..., PIL.Image.Image]
 CELLS = Grid(9).boxes()
@@ -60,7 +60,34 @@ def test_the_region_is_the_cell_that_stands_out_among_those_chosen() -> None:
     assert made.regions(TEXT[0], None, np.array([0, 1])) == [CELLS[1], CELLS[8]]
 
 
-@pytest.mark.parametrize("method", ["", "static-5", "static-9", "static-36", "static-9@0.1~best", "static-9~any"])
+def patches(*reds: tuple[int, int, float], images: int = 3) -> PatchScorer:
+    """Grids of 4 × 4 patches that show nothing but so much of what is asked for: (image, patch, cosine)."""
+    grids = np.zeros((images, 16, 2), np.float32)
+    for image, patch, cosine in reds:
+        grids[image, patch, 0] = cosine
+    stored = np.rint(grids * 127).astype(np.int8).reshape(images, 4, 4, 2)
+    return PatchScorer([(stored, np.arange(images))], np.arange(images), [None] * images, None)
+
+
+def test_the_best_patch_counts_by_what_is_unusual_at_its_place() -> None:
+    made = patches(*((image, 15, 0.9) for image in range(3)), (1, 0, 0.5))
+    scores = made.scores(TEXT, None)[0]
+    assert scores.argmax() == 1
+    assert scores[0] == pytest.approx(0.0, abs=0.01)
+    assert made.regions(TEXT[0], None, np.array([1])) == [Box(0, 0, 0.25, 0.25)]
+
+
+def test_under_a_box_the_mean_patch_counts() -> None:
+    made = patches((0, 0, 1.0), (1, 0, 0.6), (1, 1, 0.6), (2, 15, 1.0))
+    scores = made.scores(TEXT, Box(0, 0, 0.5, 0.25))[0]
+    assert scores.argsort().tolist() == [2, 0, 1]
+    half = made.scores(TEXT, Box(0, 0, 0.375, 0.25))[0]  # the second patch lies half under it, and counts half
+    assert half[0] - half[2] == pytest.approx(2 / 3, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "method", ["", "patches", "static-5", "static-9", "static-36", "static-9@0.1~best", "static-9~any"]
+)
 @pytest.mark.parametrize("off", [0.0, 0.12], ids=["an exact box", "a sloppy box"])
 def test_every_grid_of_a_collection_finds_the_photo_with_the_thing_in_that_corner(
     tmp_path: Path, picture: Picture, method: str, off: float

@@ -135,7 +135,7 @@ def test_patches_find_small_things_and_say_where(tmp_path: Path, picture: Pictur
         collection.add(("speck", pixels), ("half", picture("red", "blue")), ("none", picture("green")))
         hits = collection.search("red", method="patches", k=2)
     # Both show red somewhere, so the whole image decides between them.
-    assert scored(hits) == [("half", 1.37), ("speck", 0.59)]
+    assert scored(hits) == [("half", 3.36), ("speck", 0.24)]
     assert hits.score_kind == "standardised"
     assert hits[1].box == Box(0.75, 0.25, 1.0, 0.5)
 

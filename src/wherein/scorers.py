@@ -17,12 +17,15 @@ from wherein.errors import ImageError, QueryError
 from wherein.evidence import standardised
 from wherein.expansion import GRAPH_NEIGHBOURS, nearest
 from wherein.image import decode
-from wherein.index import Exact, Ints, Mask
+from wherein.index import Exact, Ints
 from wherein.region import Box, iou, overlap
 from wherein.shards import Array
 
 WHOLE_SHARE: Final = 0.5
-"""How much the whole image counts beside a place in it."""
+"""How much the whole image counts beside a place in it,"""
+ANYWHERE_SHARE: Final = 2.0
+"""and beside the best of hundreds of patches, one of which is always good by chance."""
+_SAMPLE: Final = 4096
 _BLOCK: Final = 64
 WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
 
@@ -68,9 +71,10 @@ class WholeScorer:
 
 
 class PatchScorer:
-    """`patches`: the best patch anywhere, or inside `where`, so that small things are found.
+    """`patches`: the mean patch under `where`, or the best one anywhere, so that small things are found.
 
-    Grids stay on disk, as 127ths in the encoder's compact basis, and are scanned a block at a time.
+    What is usually seen at a patch's place is taken out first: most pictures have sky above and ground below. Grids
+    stay on disk, as 127ths in the encoder's compact basis, and are scanned a block at a time.
     """
 
     kind = "cosine"
@@ -88,16 +92,30 @@ class PatchScorer:
         self._count = int(owners.max(initial=-1)) + 1
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
-        """Cosines with each image's best patch."""
+        """Cosines with each image's best patch, or mean ones with what is under the box, less the usual ones."""
         coefficients = _projected(queries, self._basis)
+        usual = self._usual @ coefficients.T
         scores = np.full((self._count, len(queries)), -np.inf, np.float32)
         for start, block in _blocks(self._grids):
-            tiles = self._boxes[start : start + len(block)]
-            outside = np.stack([_outside(block.shape[1:3], tile, where) for tile in tiles])
-            heat = block @ coefficients.T
-            heat[outside] = -np.inf
-            np.maximum.at(scores, self._owners[start : start + len(block)], heat.max(axis=(1, 2)))
+            heat = block @ coefficients.T - usual
+            if where is None:
+                found = heat.max(axis=(1, 2))
+            else:
+                tiles = self._boxes[start : start + len(block)]
+                under = np.stack([_under(block.shape[1:3], tile, where) for tile in tiles])
+                share = under.sum(axis=(1, 2))[:, None]
+                means = np.einsum("nhw,nhwm->nm", under, heat, optimize=True) / np.maximum(share, 1e-12)
+                found = np.where(share > 0.0, means, -np.inf)
+            np.maximum.at(scores, self._owners[start : start + len(block)], found)
         return scores.T
+
+    @cached_property
+    def _usual(self) -> Floats:
+        """(gh, gw, c): what is seen at each place on average, over a sample of the rows."""
+        step = max(1, int(self._bounds[-1]) // _SAMPLE)
+        sums = [as_floats(grid[rows[::step]]).sum(axis=0) for grid, rows in self._grids]
+        counts = [len(rows[::step]) for _, rows in self._grids]
+        return np.asarray(np.sum(sums, axis=0) / max(sum(counts), 1), np.float32)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
         """The best patch of each image."""
@@ -109,8 +127,8 @@ class PatchScorer:
         for row in np.flatnonzero(self._owners == image).tolist():
             shard = int(np.searchsorted(self._bounds, row, side="right")) - 1
             grid, rows = self._grids[shard]
-            heat = as_floats(grid[rows[row - self._bounds[shard]]]) @ coefficients
-            heat[_outside(heat.shape, self._boxes[row], where)] = -np.inf
+            heat = (as_floats(grid[rows[row - self._bounds[shard]]]) - self._usual) @ coefficients
+            heat[_under(heat.shape, self._boxes[row], where) <= 0.0] = -np.inf
             if heat.max() > best_score:
                 best_score = float(heat.max())
                 y, x = np.unravel_index(int(heat.argmax()), heat.shape)
@@ -121,19 +139,20 @@ class PatchScorer:
 class BesideWhole:
     """A scorer of places beside the whole image: what surrounds a thing says where to expect it.
 
-    Both are standardised over the collection, and the whole image counts WHOLE_SHARE.
+    Both are standardised over the collection; the whole image counts `anywhere` where no place was asked for.
     """
 
     kind = "standardised"
 
-    def __init__(self, places: Scorer, whole: Floats) -> None:
+    def __init__(self, places: Scorer, whole: Floats, *, anywhere: float = WHOLE_SHARE) -> None:
         """`whole` (images, d): the embedding of each whole image."""
-        self._places, self._whole = places, whole
+        self._places, self._whole, self._anywhere = places, whole, anywhere
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
         """How far each image stands out, by its place and as a whole."""
         placed = standardised(self._places.scores(queries, where))
-        return placed + np.float32(WHOLE_SHARE) * standardised(queries @ self._whole.T)
+        share = self._anywhere if where is None else WHOLE_SHARE
+        return placed + np.float32(share) * standardised(queries @ self._whole.T)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
         """The place that scored best."""
@@ -246,14 +265,14 @@ def _projected(queries: Floats, basis: Floats | None) -> Floats:
     return queries if basis is None else queries @ basis
 
 
-def _outside(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Mask:
-    """(gh, gw): the patches that `where` does not touch."""
+def _under(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Floats:
+    """(gh, gw): how much of each patch lies under `where`."""
     if where is None:
-        return np.zeros(shape, np.bool_)
+        return np.ones(shape, np.float32)
     outer = tile or WHOLE
     across = _spans(shape[1], outer.x1, outer.x2, low=where.x1, high=where.x2)
     down = _spans(shape[0], outer.y1, outer.y2, low=where.y1, high=where.y2)
-    return np.asarray(np.outer(down, across) <= 0.0)
+    return np.asarray(np.outer(down, across), np.float32)
 
 
 def _spans(count: int, first: float, last: float, *, low: float, high: float) -> Floats:

@@ -20,6 +20,8 @@ from wherein.local import LocalIndex, Regions, load_local
 from wherein.query import AUGMENT, Method
 from wherein.region import Box, Grid
 from wherein.scorers import (
+    ANYWHERE_SHARE,
+    WHOLE_SHARE,
     BesideWhole,
     CellScorer,
     PatchScorer,
@@ -122,7 +124,9 @@ class Views:
             rows = self._augmented(layer, places, method) if method.augmented else self._matrix(layer, places.rows)
             scorer = WholeScorer(rows, places.owners, places.boxes)
         if method.embeds and (method.grid is not None or method.search in _PLACES):
-            scorer = BesideWhole(scorer, self._whole(self._layer(encoder, "global", method), places.images))
+            whole = self._whole(self._layer(encoder, "global", method), places.images)
+            anywhere = ANYWHERE_SHARE if method.search == "patches" else WHOLE_SHARE
+            scorer = BesideWhole(scorer, whole, anywhere=anywhere)
         return View(places.images, scorer, self._store, self._local(encoder, method, places.images))
 
     def _local(self, encoder: Encoder, method: Method, images: Ints) -> LocalIndex | None:
