@@ -199,7 +199,7 @@ def test_evidence_stops_where_a_hit_is_certain(covers: wherein.Collection, cover
     assert hits.score_kind == "evidence"
     assert {hit.image_id for hit in hits[:2]} == {"cover2.png", "photo"}
     assert hits[0].score == hits[1].score == pytest.approx(np.log(10 * 1000))
-    assert hits[2].score < hits[1].score
+    assert hits[-1].score < 1
 
 
 def test_verifying_keeps_what_expansion_found(covers: wherein.Collection, cover: Cover) -> None:

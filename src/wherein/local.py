@@ -27,7 +27,7 @@ from wherein.masks import check_aspect
 from wherein.query import Part, Query, Words
 from wherein.region import Box, overlap
 from wherein.scorers import WHOLE
-from wherein.shards import read_array, read_blob, write_blobs
+from wherein.shards import Array, read_array, read_blob, write_blobs
 from wherein.store import Layer, Store
 
 Regions = tuple[Box | None, ...]
@@ -35,12 +35,34 @@ SAMPLE: Final = 10_000
 """Images that a codebook is trained on, at most, as in the FORB paper."""
 
 
+class StoredFeatures:
+    """The features that a layer keeps, by image; a shard is opened once."""
+
+    def __init__(self, store: Store, layer: Layer) -> None:
+        self._store, self._layer = store, layer
+        rows = store.catalogue.live_rows(layer.name).fetchall()
+        self.places: dict[int, tuple[int, int]] = {row[0]: (row[1], row[2]) for row in rows}
+        """Of each image's key, its shard and its row there."""
+        self.counts = {shard: written.rows for shard, _, written in store.catalogue.shards(layer.name)}
+        """Rows of each shard."""
+        self._shards = dict[int, Array]()
+
+    def of(self, key: int) -> LocalFeatures | None:
+        """Those of an image; None where the layer has none."""
+        return self.at(*self.places[key]) if key in self.places else None
+
+    def at(self, shard: int, row: int) -> LocalFeatures:
+        """Those of a row, also of one that is no longer used."""
+        if shard not in self._shards:
+            self._shards[shard] = self._store.array(self._layer.name, shard)
+        return unpack(read_blob(self._shards[shard], rows=self.counts[shard], row=row))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalIndex:
     """The local features of the images of a view: `keys` are the catalogue's, in the view's order."""
 
-    store: Store
-    layer: Layer
+    stored: StoredFeatures
     family: FeatureFamily
     keys: Ints
     documents: Ints
@@ -56,8 +78,7 @@ class LocalIndex:
 
     def features(self, image: int) -> LocalFeatures | None:
         """The stored features of image number `image`, where the layer has them."""
-        blob = self.store.blob(int(self.keys[image]), self.layer.name)
-        return None if blob is None else unpack(blob)
+        return self.stored.of(int(self.keys[image]))
 
     def scores(self, query: LocalFeatures, where: Box | None = None) -> Floats:
         """(images, regions): the kernel's scores; 0 for images without features and for regions off `where`."""
@@ -126,8 +147,8 @@ def load_local(
 
     `regions` are those of every image, or of each by its key.
     """
-    found = store.catalogue.live_rows(layer.name).fetchall()
-    place = {row[0]: (row[1], row[2]) for row in found}
+    stored = StoredFeatures(store, layer)
+    place = stored.places
     own = [regions.get(key, (None,)) if isinstance(regions, Mapping) else regions for key in keys.tolist()]
     having = [number for number, key in enumerate(keys.tolist()) if key in place]
     counts = np.array([len(own[number]) for number in having], np.int64)
@@ -136,32 +157,28 @@ def load_local(
     kernel = None
     if words is not None:
         rows = {place[int(keys[number])]: own[number] for number in having}
-        derived = _Derived(store, layer, rows)
+        derived = _Derived(store.folder / "derived" / layer.name, stored, rows)
         codebook = derived.codebook(words.size or own_words(words.kernel))
         kernel = load_kernel(words.kernel, codebook)
         kernel.build(derived.descriptions(kernel, f"{words.kernel}.{codebook.digest}"))
-    return LocalIndex(store, layer, family, keys, documents, tuple(own), kernel)
+    return LocalIndex(stored, family, keys, documents, tuple(own), kernel)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Derived:
     """What is made of a layer, and kept: `rows` are the (shard, row) of its images, in order, and their regions."""
 
-    store: Store
-    layer: Layer
+    folder: Path
+    stored: StoredFeatures
     rows: Mapping[tuple[int, int], Regions]
-
-    @property
-    def _folder(self) -> Path:
-        return self.store.folder / "derived" / self.layer.name
 
     def codebook(self, size: int | None) -> Codebook:
         """The codebook of the layer, trained when there is none: it then serves whatever is added later."""
-        path = self._folder / f"codebook@{size or 'auto'}.npy"
+        path = self.folder / f"codebook@{size or 'auto'}.npy"
         if path.exists():
             return Codebook.load(path)
         step = max(1, len(self.rows) // SAMPLE)
-        sample = [self._features(place).descriptors for place in list(self.rows)[::step]]
+        sample = [self.stored.at(*place).descriptors for place in list(self.rows)[::step]]
         filled = [rows for rows in sample if len(rows)]
         if not filled:
             return Codebook(np.zeros((1, self._width()), np.float32))
@@ -180,31 +197,22 @@ class _Derived:
         own = {row: regions for (other, row), regions in self.rows.items() if other == shard}
         shared = set(own.values())
         unused: Regions = shared.pop() if len(shared) == 1 else (None,)
-        each = [own.get(row, unused) for row in range(self._count(shard))]
+        each = [own.get(row, unused) for row in range(self.stored.counts[shard])]
         # Where each image has regions of its own, it matters which have gone since.
         told = repr(unused if not shared else sorted((row, str(regions)) for row, regions in own.items()))
         signature = hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
-        path = self._folder / f"{name}.{signature}.{shard:06d}.npy"
+        path = self.folder / f"{name}.{signature}.{shard:06d}.npy"
         if path.exists():
             flat, total = read_array(path), sum(map(len, each))
             blobs = iter([read_blob(flat, rows=total, row=row) for row in range(total)])
             return [[next(blobs) for _ in regions] for regions in each]
         described = []
         for row, regions in enumerate(each):
-            found = self._features((shard, row))
+            found = self.stored.at(shard, row)
             parts = [found if box is None else found.take(found.inside(box)) for box in regions]
             described.append([kernel.describe(part.descriptors) for part in parts])
         write_blobs(path, list(chain.from_iterable(described)))
         return described
 
-    def _features(self, place: tuple[int, int]) -> LocalFeatures:
-        shard, row = place
-        return unpack(read_blob(self.store.array(self.layer.name, shard), rows=self._count(shard), row=row))
-
-    def _count(self, shard: int) -> int:
-        return next(
-            written.rows for known, _, written in self.store.catalogue.shards(self.layer.name) if known == shard
-        )
-
     def _width(self) -> int:
-        return self._features(next(iter(self.rows))).descriptors.shape[1] if self.rows else 1
+        return self.stored.at(*next(iter(self.rows))).descriptors.shape[1] if self.rows else 1
