@@ -1,8 +1,8 @@
 """Trained towers → the ONNX files, bases and tokenizer that the package ships.
 
-Pixels go in as `uint8 (n, 256, 256, 3)`; scaling and unit norms are inside the graphs. Large weights are stored
-in half precision (image) or as 8-bit integers with a scale for each row (text); both are widened when a session
-starts, so only the files are small, not the arithmetic.
+Pixels go in as `uint8 (n, 256, 256, 3)`; scaling and unit norms are inside the graphs. Most of the image tower computes
+in 8-bit integers (`integers.py`); its other weights are stored in half precision, and the text tower's as 8-bit
+integers with a scale for each row: these are widened when a session starts, so only the files are small.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from torch import Tensor, nn
 import texts as wording
 from augment import scale
 from data import decode_all, read_rows
-from towers import CHANNELS_8, CHANNELS_16, CHANNELS_32, Backbone, ImageTower, Maps, TextTower
+from integers import to_integers
+from towers import CHANNELS_8, CHANNELS_16, CHANNELS_32, DIM, Backbone, ImageTower, Maps, TextTower
 
 SIDE, DENSE, BASIS = 256, 64, 64
 # How much each map counts in the dense one: fine detail and parts lead, meaning helps.
 DENSE_SHARES = (1.0, 1.0, 0.7)
 WHITENING = 0.25
+# Of the training pictures: how many give the ranges of 8-bit maps; the others correct the biases.
+RANGING = 60
 
 
 class Directions(NamedTuple):
@@ -57,7 +60,7 @@ class ImageGraph(nn.Module):
     ) -> None:
         super().__init__()
         self.tower, self.mean_share = tower, share
-        self.silent, self.common = (direction[None, :, None, None] for direction in directions)
+        self.silent, self.common = directions
         self.smoothing = smoothing_matrix(SIDE // 16)
         self.projections = nn.ModuleList()
         for weight in projections or []:
@@ -79,21 +82,27 @@ class ImageGraph(nn.Module):
             total = total + F.interpolate(projection(single), scale_factor=factor, mode="bilinear", align_corners=False)
         return total
 
-    def loudness(self, patches: Tensor, linear: Tensor) -> Tensor:
-        """Unit patches `(n, d, gh, gw)` whose products with texts keep the strength of what is seen there.
+    def loudness(self, patches: Tensor, lengths: Tensor, linear: Tensor) -> Tensor:
+        """Unit patches `(n, gh * gw, d)` whose products with texts keep the strength of what is seen there.
 
         Normalising a patch by itself makes a bare wall as loud as a fish. So a patch is weighted by its own length
         and the linear head's at its place, smoothed, freed of what all texts share, and divided by the longest of its
         image; a direction that no text has fills it up to unit length.
         """
-        linear = linear / linear.mean((2, 3), keepdim=True).norm(dim=1, keepdim=True)
-        large = F.interpolate(linear, scale_factor=2, mode="bilinear", align_corners=False)
-        strong = patches / patches.norm(dim=1, keepdim=True).mean((2, 3), keepdim=True)
-        strong = self.smoothing @ (strong * large.norm(dim=1, keepdim=True)) @ self.smoothing.T
-        strong = strong - (strong * self.common).sum(1, keepdim=True) * self.common
-        strong = strong / strong.norm(dim=1, keepdim=True).amax((2, 3), keepdim=True)
-        rest = (1 - strong.square().sum(1, keepdim=True)).clamp(min=0).sqrt()
-        return F.normalize(strong + rest * self.silent, dim=1)
+        large = rows(F.interpolate(linear, scale_factor=2, mode="bilinear", align_corners=False))
+        mean = length(linear.mean((2, 3)))[:, None] * lengths.mean(1, keepdim=True)
+        strong = self.smooth(patches * (length(large) / mean))
+        strong = strong - (strong * self.common).sum(-1, keepdim=True) * self.common
+        squares = (strong * strong).sum(-1, keepdim=True)
+        most = squares.amax(1, keepdim=True)
+        rest = (most - squares).clamp(min=0).sqrt()
+        return unit(strong + rest * self.silent)
+
+    def smooth(self, patches: Tensor) -> Tensor:
+        """Patches `(n, gh * gw, d)` smoothed along both sides of their grid."""
+        side = len(self.smoothing)
+        lines = self.smoothing @ patches.reshape(-1, side, side * DIM)
+        return (self.smoothing @ lines.reshape(-1, side, side, DIM)).flatten(1, 2)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         """(global `(n, d)`, patches `(n, gh, gw, d)`, dense `(n, dh, dw, c)` or the three maps)."""
@@ -102,14 +111,29 @@ class ImageGraph(nn.Module):
         linear = F.conv2d(maps.s32, head.weight[:, :, None, None], head.bias)
         inner = F.relu(self.tower.whole_inner(maps.s32.mean((2, 3))))
         # The mean of the linear head over places is the linear head of the mean: `tower.project`, computed once.
-        whole = F.normalize(linear.mean((2, 3)) + self.tower.whole_outer(inner), dim=1)
-        patches = self.tower.patches(maps)
-        mean = F.normalize(F.normalize(patches, dim=1).mean((2, 3)), dim=1)
-        whole = F.normalize(whole + self.mean_share * mean, dim=1)
-        grid = self.loudness(patches, linear).permute(0, 2, 3, 1)
+        whole = unit(linear.mean((2, 3)) + self.tower.whole_outer(inner))
+        patches = rows(self.tower.patches(maps))
+        lengths = length(patches)
+        whole = unit(whole + self.mean_share * unit((patches / lengths).mean(1)))
+        grid = self.loudness(patches, lengths, linear).reshape(-1, SIDE // 16, SIDE // 16, DIM)
         if not self.projections:
             return whole, grid, *maps
-        return whole, grid, F.normalize(self.dense(maps), dim=1).permute(0, 2, 3, 1)
+        return whole, grid, unit(rows(self.dense(maps))).reshape(-1, SIDE // 8, SIDE // 8, DENSE)
+
+
+def rows(grid: Tensor) -> Tensor:
+    """A map `(n, d, h, w)` as `(n, h * w, d)`: lengths are then sums of neighbours, several times faster."""
+    return grid.permute(0, 2, 3, 1).flatten(1, 2)
+
+
+def length(vectors: Tensor) -> Tensor:
+    """`(…, 1)`: Euclidean lengths along the last axis."""
+    return (vectors * vectors).sum(-1, keepdim=True).sqrt()
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors of length one along the last axis."""
+    return vectors / length(vectors)
 
 
 class TextGraph(nn.Module):
@@ -204,7 +228,7 @@ def halve(path: Path) -> None:
     casts = []
     for initializer in model.graph.initializer:
         values = numpy_helper.to_array(initializer)
-        if values.dtype != np.float32 or values.size < 256:
+        if values.dtype != np.float32 or values.ndim < 2 or values.size < 256:
             continue
         name = initializer.name
         initializer.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
@@ -301,6 +325,7 @@ def export_image(
     graph.centre(bias)
     write_graph(graph, (example,), path, names=["pixels"], outputs=["global", "patches", "dense"])
     fold_pads(path)
+    to_integers(path, pictures[:RANGING], pictures[RANGING:])
     halve(path)
     basis, _ = principal(patches.reshape(-1, patches.shape[-1]), BASIS)
     np.save(out / "patch_basis.npy", basis.astype(np.float32))
@@ -323,7 +348,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="training archives, for the two bases")
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--mean-share", type=float, default=0.5, help="weight of the mean patch in the embedding")
-    parser.add_argument("--pictures", type=int, default=400)
+    parser.add_argument("--pictures", type=int, default=120, help="how many training pictures are measured")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
