@@ -50,6 +50,7 @@ def hits(page: Page) -> None:
 
 
 def marks(page: Page) -> None:
+    expect(page.locator(".hit").first).to_be_visible()
     page.locator(".hit .open").first.focus()
     page.keyboard.press("y")
     expect(page.get_by_text("forget it")).to_be_visible()

@@ -66,6 +66,7 @@ def test_the_slider_chooses_how_sure_to_be_and_is_part_of_the_address(page: Page
 
 def test_marks_teach_confidence(page: Page, judged: Any) -> None:
     page.goto('/?q=[{"words":"pink"}]')
+    expect(page.locator(".hit").first).to_be_visible()
     page.locator(".hit .open").first.focus()
     page.keyboard.press("y")
     expect(page.locator(".hit .yes").first).to_have_attribute("aria-pressed", "true")

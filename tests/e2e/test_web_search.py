@@ -18,9 +18,10 @@ def address(*parts: dict[str, object], more: str = "") -> str:
 
 
 def first(page: Page, *names: str) -> None:
-    """The first hits are these, in this order."""
+    """The first hits are these, in this order, and are shown: a row that is not full yet is not."""
     for number, name in enumerate(names):
         expect(page.locator(".hit").nth(number)).to_have_attribute("data-id", name)
+        expect(page.locator(".hit").nth(number)).to_be_visible()
 
 
 def test_text_from_the_keyboard_and_back(page: Page) -> None:
@@ -174,6 +175,7 @@ def test_marks_refine_at_once(page: Page) -> None:
     page.goto(address({"words": "red"}))
     first(page, *TWO_PICTURES)
     score = page.locator(f"{MARKED} .score").inner_text()
+    expect(page.locator(MARKED)).to_be_visible()
     page.locator(f"{MARKED} .open").focus()
     page.keyboard.press("y")
     expect(page.locator(f"{MARKED} .yes")).to_have_attribute("aria-pressed", "true")

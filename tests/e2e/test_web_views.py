@@ -30,6 +30,7 @@ def api(site: Any, method: str, path: str, **sent: Any) -> Any:
 
 def test_keeping_labelling_tagging_and_exporting(page: Page, site: Any) -> None:
     page.goto(RED)
+    expect(page.locator("[data-id='red.png']")).to_be_visible()
     page.locator("[data-id='red.png'] .open").focus()
     page.keyboard.press("s")
     expect(page.locator("#tray")).to_contain_text("1 image")
