@@ -26,6 +26,8 @@ from wherein.verify import CHANCE, Model, Verification, match, verify
 
 VERIFIED: Final = 50
 """Candidates that are verified."""
+LEARNED_VERIFIED: Final = 10
+"""Those of a learned matcher, which takes about a second each."""
 CERTAIN: Final = 50
 """More inliers make a larger or sharper picture, not a surer hit: the score stops here, the order does not."""
 SOURCES: Final = 5
@@ -46,13 +48,13 @@ class VerifyStep:
     depth: int = VERIFIED
 
     def __call__(self, context: Context, ranked: Ranked) -> Ranked:
-        """The first `depth` verified and re-ranked; the rest follow as they were."""
+        """The first verified and re-ranked; the rest follow as they were."""
         verifier = _Verifier.of(context, "sp")
         examples = [pair for pair in context.examples if not pair[0].negative]
         if not examples:
             raise QueryError("sp compares pictures: give an example with --image FILE, or leave out sp.")
         base = _as_evidence(ranked, context) if context.method.embeds else ranked
-        head, tail = base.candidates[: self.depth], base.candidates[self.depth :]
+        head, tail = base.candidates[: verifier.depth], base.candidates[verifier.depth :]
         checked = [verifier.example(one, examples) for one in head]
         said = () if any(one.inliers for one in checked) else (_UNKNOWN.format(len(checked)),)
         if not context.method.embeds:
@@ -144,6 +146,8 @@ class _Verifier:
     model: Model
     matcher: Matcher
     chance: int
+    depth: int
+    """How many candidates are compared with the example."""
     evidence: bool
     """Whether the scores are nats, to which inliers add theirs."""
 
@@ -154,8 +158,8 @@ class _Verifier:
             raise QueryError(f"{word} needs the layer local: index with --layers global,thumbs,local.")
         model = cast(Model, method.model)
         if method.matcher == "learned":
-            return cls(local, model, load_matcher(local.family.spec), LEARNED_CHANCE, method.embeds)
-        return cls(local, model, match, CHANCE, method.embeds)
+            return cls(local, model, load_matcher(local.family.spec), LEARNED_CHANCE, LEARNED_VERIFIED, method.embeds)
+        return cls(local, model, match, CHANCE, VERIFIED, method.embeds)
 
     def example(self, one: Candidate, examples: Sequence[tuple[Part, LocalFeatures]]) -> Candidate:
         """A candidate with the inliers and the outline of the example that it shows best, and what they are worth."""
