@@ -229,6 +229,17 @@ def test_selections_are_kept_with_the_collection(http: httpx.Client, selection: 
     assert http.delete(f"{HERE}/selections/{selection}").status_code == 404
 
 
+def test_outlines_are_sent_as_run_lengths_and_where_asked_as_polygons(http: httpx.Client) -> None:
+    asked = {"parts": [{"text": "red"}], "locate": True, "k": 4}
+    plain = http.post(f"{HERE}/search", json=asked).json()["hits"]
+    drawn = http.post(f"{HERE}/search", json=asked | {"polygons": True}).json()["hits"]
+    assert [hit["mask"] for hit in plain] == [hit["mask"] for hit in drawn]
+    assert all(hit["polygons"] is None for hit in plain)
+    half = next(hit for hit in drawn if hit["image_id"] == "holiday/half.png")
+    xs = [x for loop in half["polygons"] for x, _ in loop]
+    assert (min(xs), max(xs)) == pytest.approx((0.0, 0.5), abs=0.02)  # its left half
+
+
 def test_export_as_paths(http: httpx.Client, selection: str, folder: Path) -> None:
     lines = export(http, format="paths", selection=selection).text.splitlines()
     assert lines == [str(folder / "red.png"), str(folder / "holiday" / "half.png")]

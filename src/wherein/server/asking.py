@@ -16,6 +16,7 @@ from wherein.image import decode
 from wherein.local import query_features
 from wherein.masks import Mask, from_rle, to_rle
 from wherein.options import Options
+from wherein.present import outline
 from wherein.query import Part, Query, parse_text
 from wherein.region import Box, place
 from wherein.search import Hit, Ranking
@@ -57,7 +58,7 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
         ranking, seconds = _ranking(served, collection, asked, query, fresh=bool(uploads))
         hits = ranking.hits[asked.offset : asked.offset + asked.k]
         likes = _likes(collection, ranking.hits[: asked.offset + asked.k]) if asked.group else {}
-        return _out(ranking, query, hits, likes, offset=asked.offset, seconds=seconds)
+        return _out(asked, ranking, query, hits, likes, seconds=seconds)
 
     return await served.searching(run)
 
@@ -106,8 +107,9 @@ async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
     return await served.looking(run)
 
 
-def hit_out(hit: Hit, *, like: str | None = None) -> HitOut:
+def hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> HitOut:
     """A hit as it is sent."""
+    drawn = outline(hit.mask) if polygons and hit.mask is not None else None
     return HitOut(
         image_id=hit.image_id,
         score=hit.score,
@@ -118,6 +120,7 @@ def hit_out(hit: Hit, *, like: str | None = None) -> HitOut:
         seconds=hit.seconds,
         inliers=hit.inliers,
         mask=None if hit.mask is None else mask_out(hit.mask),
+        polygons=None if drawn is None else [[(x, y) for x, y in loop] for loop in drawn],
         like=like,
     )
 
@@ -234,7 +237,7 @@ def _likes(collection: Collection, hits: tuple[Hit, ...]) -> dict[str, str]:
 
 
 def _out(
-    ranking: Ranking, query: Query, hits: tuple[Hit, ...], likes: Mapping[str, str], *, offset: int, seconds: float
+    asked: SearchIn, ranking: Ranking, query: Query, hits: tuple[Hit, ...], likes: Mapping[str, str], *, seconds: float
 ) -> RankingOut:
     return RankingOut(
         query=str(query),
@@ -244,10 +247,10 @@ def _out(
         searched=ranking.searched,
         notes=list(ranking.notes),
         parts=[_part_out(part) for part in query.parts],
-        offset=offset,
+        offset=asked.offset,
         seconds=seconds,
-        hits=[hit_out(hit, like=likes.get(hit.image_id)) for hit in hits],
-        rejected=[hit_out(hit) for hit in ranking.rejected],
+        hits=[hit_out(hit, polygons=asked.polygons, like=likes.get(hit.image_id)) for hit in hits],
+        rejected=[hit_out(hit, polygons=asked.polygons) for hit in ranking.rejected],
     )
 
 

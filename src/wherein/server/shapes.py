@@ -94,6 +94,8 @@ class SearchIn(Filters):
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     locate: bool = False
     """Outline the pixels that matched, where the engine can."""
+    polygons: bool = False
+    """Send each outline as polygons too, beside its run lengths."""
     group: bool = False
     """Say which hits look nearly the same as a better one."""
     among: Annotated[list[ImageId], Field(max_length=500)] | None = None
@@ -164,6 +166,8 @@ class HitOut(Shape):
     seconds: float | None
     inliers: int | None
     mask: MaskOut | None
+    polygons: list[list[tuple[float, float]]] | None = None
+    """The mask's outline in [0, 1], to be filled by the even-odd rule; only where polygons were asked for."""
     like: str | None = None
     """The better hit that this one looks nearly the same as; only where grouping was asked for."""
 
