@@ -7,6 +7,7 @@ those, since halves, thirds and quarters of an image are made of sixths or nearl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -21,10 +22,15 @@ CELLS_HW: Final = (6, 6)
 
 def sixths(patches: Floats) -> Floats:
     """(n, gh, gw, d) patches → (n, 6, 6, d): the mean patch of each sixth."""
-    weights = np.stack([coverage(cell, shape=patches.shape[1:3]) for cell in Grid(36).boxes()])
     flat = patches.reshape(len(patches), -1, patches.shape[-1])
-    means = np.matmul(weights.reshape(len(weights), -1), flat)
+    means = np.matmul(_sixths_of(patches.shape[1], patches.shape[2]), flat)
     return np.asarray(means.reshape(len(patches), *CELLS_HW, -1), np.float32)
+
+
+@cache
+def _sixths_of(gh: int, gw: int) -> Floats:
+    """(36, gh · gw): what each sixth takes of each patch."""
+    return np.stack([coverage(cell, shape=(gh, gw)).ravel() for cell in Grid(36).boxes()])
 
 
 def pool_cells(grids: Iterator[Floats], cells: Sequence[Box], *, count: int) -> Array:
