@@ -18,7 +18,7 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="Where to put the photographs and the page.")] = Path("wherein-demo"),
     encoder: Annotated[str | None, typer.Option(help="What describes the images; by default mini.")] = None,
 ) -> None:
-    """Index real photographs, search them by text and by region, and write a page for each search."""
+    """Index real photographs, search them by text, place and region, and write a page for each search."""
     from wherein.collection import open
     from wherein.demo import PHOTOS, examples
     from wherein.present import write_page
