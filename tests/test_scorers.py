@@ -10,7 +10,7 @@ import pytest
 import wherein
 from wherein import Box, Part
 from wherein.region import Grid
-from wherein.scorers import WHOLE_SHARE, BesideWhole, CellScorer, PatchScorer
+from wherein.scorers import WHOLE_SHARE, CellScorer, Look, PatchScorer, SumScorer, WholeScorer
 
 Picture = Callable[..., PIL.Image.Image]
 CELLS = Grid(9).boxes()
@@ -47,11 +47,14 @@ def test_soft_cells_count_as_much_as_they_share_with_the_box() -> None:
     assert evenly[0] == pytest.approx(evenly[1], abs=1e-3)
 
 
-def test_the_whole_image_counts_half() -> None:
-    whole = np.array([[1, 0], [0, 1], [0, 1], [0, 1]], np.float32)
-    same = CellScorer(np.ones((9, 4, 2), np.float16), CELLS, choose="soft")
-    scores = BesideWhole(same, whole).scores(TEXT, CELLS[0])
-    assert scores[0] == pytest.approx(WHOLE_SHARE * np.array([3, -1, -1, -1]) / 3**0.5, abs=1e-5)
+def test_looks_are_standardised_and_summed_by_their_shares() -> None:
+    rows = np.array([[1, 0], [0, 1], [0, 1], [0, 1]], np.float32)
+    whole = Look(WholeScorer(rows, np.arange(4), [None] * 4), WHOLE_SHARE, 2.0)
+    made = SumScorer(Look(scorer({1: (0, 0.5)})), whole)
+    apart = np.array([3, -1, -1, -1]) / 3**0.5
+    assert made.scores(TEXT, CELLS[0])[0] == pytest.approx(apart[[1, 0, 2, 3]] + WHOLE_SHARE * apart, abs=1e-4)
+    assert made.scores(TEXT, None)[0] == pytest.approx(apart[[1, 0, 2, 3]] + 2.0 * apart, abs=1e-4)
+    assert made.regions(TEXT[0], CELLS[0], np.array([1])) == [CELLS[0]]
 
 
 def test_the_region_is_the_cell_that_stands_out_among_those_chosen() -> None:
@@ -99,7 +102,7 @@ def test_every_grid_of_a_collection_finds_the_photo_with_the_thing_in_that_corne
         image.paste(picture("red").resize((24, 24)), corner)
         image.save(tmp_path / "photos" / f"{name}.png")
     with wherein.open(tmp_path / "c", create=True, encoder="toy") as collection:
-        collection.add(tmp_path / "photos")
+        collection.add(tmp_path / "photos", layers=("global", "patches", "cells", "static-9"))
         for name, (x, y) in places.items():
             left, top = (min(max(side / 64 + (off if side == 0 else -off), 0.0), 1.0) for side in (x, y))
             where = Box(left, top, min(1.0, left + 0.375), min(1.0, top + 0.375))

@@ -6,6 +6,7 @@ Queries come as (m, d) unit vectors of the encoder's space. `where` says in whic
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Protocol
@@ -22,9 +23,11 @@ from wherein.region import Box, iou, overlap
 from wherein.shards import Array
 
 WHOLE_SHARE: Final = 0.5
-"""How much the whole image counts beside a place in it,"""
+"""How much the whole image counts beside a place in it: what surrounds a thing says where to expect it,"""
 ANYWHERE_SHARE: Final = 2.0
 """and beside the best of hundreds of patches, one of which is always good by chance."""
+CELLS_SHARE: Final = 0.5
+"""How much the cells of one forward pass count beside crops of the same place."""
 _SAMPLE: Final = 4096
 _BLOCK: Final = 64
 WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
@@ -136,27 +139,36 @@ class PatchScorer:
         return best_box
 
 
-class BesideWhole:
-    """A scorer of places beside the whole image: what surrounds a thing says where to expect it.
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One of several ways to look at every image, and how much it counts beside the others."""
 
-    Both are standardised over the collection; the whole image counts `anywhere` where no place was asked for.
-    """
+    scorer: Scorer
+    share: float = 1.0
+    anywhere: float | None = None
+    """How much it counts where no place was asked for, if not `share`."""
+
+
+class SumScorer:
+    """Several looks at an image, each standardised over the collection, and summed; the first says where."""
 
     kind = "standardised"
 
-    def __init__(self, places: Scorer, whole: Floats, *, anywhere: float = WHOLE_SHARE) -> None:
-        """`whole` (images, d): the embedding of each whole image."""
-        self._places, self._whole, self._anywhere = places, whole, anywhere
+    def __init__(self, *looks: Look) -> None:
+        self._looks = looks
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
-        """How far each image stands out, by its place and as a whole."""
-        placed = standardised(self._places.scores(queries, where))
-        share = self._anywhere if where is None else WHOLE_SHARE
-        return placed + np.float32(share) * standardised(queries @ self._whole.T)
+        """How far each image stands out."""
+        parts = [
+            (look.anywhere if where is None and look.anywhere is not None else look.share)
+            * standardised(look.scorer.scores(queries, where))
+            for look in self._looks
+        ]
+        return np.asarray(np.sum(parts, axis=0), np.float32)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
-        """The place that scored best."""
-        return self._places.regions(query, where, images)
+        """The place that scored best in the first look."""
+        return self._looks[0].scorer.regions(query, where, images)
 
 
 class CellScorer:

@@ -11,7 +11,7 @@ from typing import Final, cast
 import numpy as np
 
 from wherein.cells import pool_cells
-from wherein.embed import PROPOSALS, features_of, layers_of, local_layer
+from wherein.embed import CELLS, PROPOSALS, features_of, layers_of, local_layer
 from wherein.encoders import Encoder, Floats
 from wherein.errors import CollectionCorrupt, InputError, QueryError
 from wherein.expansion import Weighting, augment
@@ -21,11 +21,13 @@ from wherein.query import AUGMENT, Method
 from wherein.region import Box, Grid
 from wherein.scorers import (
     ANYWHERE_SHARE,
+    CELLS_SHARE,
     WHOLE_SHARE,
-    BesideWhole,
     CellScorer,
+    Look,
     PatchScorer,
     Scorer,
+    SumScorer,
     TheoreticalScorer,
     WholeScorer,
     as_floats,
@@ -124,10 +126,21 @@ class Views:
             rows = self._augmented(layer, places, method) if method.augmented else self._matrix(layer, places.rows)
             scorer = WholeScorer(rows, places.owners, places.boxes)
         if method.embeds and (method.grid is not None or method.search in _PLACES):
-            whole = self._whole(self._layer(encoder, "global", method), places.images)
-            anywhere = ANYWHERE_SHARE if method.search == "patches" else WHOLE_SHARE
-            scorer = BesideWhole(scorer, whole, anywhere=anywhere)
+            scorer = SumScorer(Look(scorer), *self._beside(encoder, method, places.images))
         return View(places.images, scorer, self._store, self._local(encoder, method, places.images))
+
+    def _beside(self, encoder: Encoder, method: Method, images: Ints) -> Iterator[Look]:
+        """What counts beside a look at places: the whole image and, beside crops, the cells of one forward pass."""
+        if method.grid is not None and method.fill == "crop" and encoder.grid_hw is not None:
+            layer = self._layer(encoder, CELLS, method)
+            places, grid = self._places(layer), Grid(36)
+            rows = self._cells(layer, places, grid, encoder)
+            if not np.array_equal(places.images, images):
+                rows = rows[:, _numbers(places.images, images)]
+            yield Look(CellScorer(rows, grid.boxes(), choose=method.cells), CELLS_SHARE)
+        whole = self._whole(self._layer(encoder, "global", method), images)
+        anywhere = ANYWHERE_SHARE if method.search == "patches" else None
+        yield Look(WholeScorer(whole, np.arange(len(whole)), [None] * len(whole)), WHOLE_SHARE, anywhere)
 
     def _local(self, encoder: Encoder, method: Method, images: Ints) -> LocalIndex | None:
         if method.local is None:
@@ -162,9 +175,8 @@ class Views:
     def _whole(self, layer: Layer, images: Ints) -> Floats:
         """(images, d): the rows of whole images in the order of `images`."""
         places = self._places(layer)
-        first = dict(zip(places.owners[::-1].tolist(), range(len(places.owners) - 1, -1, -1), strict=True))
-        number = {key: first[owner] for owner, key in enumerate(places.images.tolist())}
-        return self._matrix(layer, places.rows[[number[key] for key in images.tolist()]])
+        first = np.searchsorted(places.owners, _numbers(places.images, images))
+        return self._matrix(layer, places.rows[first])
 
     def _matrix(self, layer: Layer, rows: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         matrix = np.empty((len(rows), *layer.shape), np.float32)
@@ -238,3 +250,12 @@ class Views:
             f"{self._store.folder}: has no {kind} layer of {encoder.spec}, which method {method} needs. Add it with "
             f"`wherein index --encoder {encoder.spec} --layers {wanted}`."
         )
+
+
+def _numbers(known: Ints, wanted: Ints) -> Ints:
+    """Where each of the `wanted` images is among the `known` ones."""
+    order = np.argsort(known, kind="stable")
+    places = np.minimum(np.searchsorted(known, wanted, sorter=order), max(len(known) - 1, 0))
+    if len(wanted) and (not len(known) or (known[order[places]] != wanted).any()):
+        raise InputError("some images lack a layer that this method needs: run `wherein index` to complete them.")
+    return np.asarray(order[places] if len(known) else places, np.int64)
