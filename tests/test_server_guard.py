@@ -66,6 +66,15 @@ def test_other_sites_cannot_write(served: str, headers: dict[str, str]) -> None:
     assert HTTP.get(f"{served}{HERE}/tags").json() == {}
 
 
+@pytest.mark.parametrize("act", ["remove", "compact", "check", "calibrate"])
+def test_nor_can_they_look_after_a_collection(served: str, act: str) -> None:
+    answer = HTTP.post(
+        f"{served}{HERE}/{act}", json={"image_ids": ["red.png"]}, headers={"origin": "https://evil.example"}
+    )
+    assert (answer.status_code, kind(answer)) == (403, "Forbidden")
+    assert HTTP.get(f"{served}{HERE}").json()["images"] == 4
+
+
 def test_the_page_itself_can_write(served: str) -> None:
     headers = {"origin": served, "sec-fetch-site": "same-origin"}
     answer = HTTP.post(f"{served}{HERE}/tags", json={"tag": "x", "image_ids": ["red.png"]}, headers=headers)
@@ -172,7 +181,11 @@ def test_bodies_are_capped_whether_they_say_their_length_or_not(filled: Path, se
 
 def test_pixels_are_capped(filled: Path, serve: Serve) -> None:
     address = serve(filled, settings=Settings(max_upload_pixels=64 * 48 - 1))
-    answer = HTTP.post(f"{address}{HERE}/examples", content=(filled / "red.png").read_bytes())
+    data = (filled / "red.png").read_bytes()
+    answer = HTTP.post(f"{address}{HERE}/examples", content=data)
+    assert (answer.status_code, kind(answer)) == (413, "OversizedImage")
+    query = {"query": '{"parts": [{"upload": "mine"}]}'}
+    answer = HTTP.post(f"{address}{HERE}/search/upload", data=query, files={"images": ("mine", data)})
     assert (answer.status_code, kind(answer)) == (413, "OversizedImage")
 
 
@@ -195,7 +208,8 @@ def test_every_answer_tells_browsers_what_they_may_do(served: str, path: str) ->
     assert "unsafe" not in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
-    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["cross-origin-resource-policy"] == headers["cross-origin-opener-policy"] == "same-origin"
+    assert headers["x-frame-options"] == "DENY"
 
 
 def test_nothing_on_the_page_comes_from_outside() -> None:

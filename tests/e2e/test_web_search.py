@@ -225,6 +225,31 @@ def test_scrolling_reaches_the_last_image(page: Page) -> None:
     assert len(set(ids)) == 156
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 7, 30])
+def test_hits_are_shown_however_they_come_in(page: Page, at_once: int) -> None:
+    page.goto("/")
+    page.locator(".hit").first.wait_for()
+    left = page.evaluate(
+        """async (atOnce) => {
+          const { Grid } = await import("/web/grid.js");
+          const grid = new Grid("pictures", { open: () => {} });
+          document.getElementById("view").replaceChildren(grid.element);
+          const named = (n) => `many/${String(n).padStart(3, "0")}.png`;
+          const hits = Array.from({ length: 30 }, (_, n) => ({ image_id: named(n), size_wh: [320, 240] }));
+          const hidden = () => [...grid.element.querySelectorAll(".coming")].map((one) => one.offsetTop);
+          const outside = [];
+          for (let from = 0; from < 30; from += atOnce) {
+            grid.add(hits.slice(from, from + atOnce), { more: true });
+            outside.push(...hidden().filter((top) => top !== grid.element.lastElementChild.offsetTop));
+          }
+          grid.add([], { more: false });
+          return { outside: outside.length, hidden: hidden().length, all: grid.element.children.length };
+        }""",
+        at_once,
+    )
+    assert left == {"outside": 0, "hidden": 0, "all": 30}
+
+
 def test_an_error_is_shown_as_the_server_says_it(page: Page) -> None:
     page.goto(address({"words": "red"}, more="&method=nothing"))
     expect(page.locator(".problem")).to_contain_text("nothing is called 'nothing'")

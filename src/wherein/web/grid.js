@@ -7,7 +7,7 @@ import { outline } from "./outline.js";
 /** `acts`: open(hit), and where hits can be marked mark(hit, "liked" | "disliked"), keep(hit). */
 export class Grid {
   constructor(collection, acts) {
-    Object.assign(this, { collection, acts, hits: [], known: new Map() });
+    Object.assign(this, { collection, acts, hits: [], known: new Map(), coming: [] });
     this.element = h("ol", { class: "grid", "aria-label": "Images", onkeydown: (event) => this.#key(event) });
   }
 
@@ -28,13 +28,10 @@ export class Grid {
       fresh.append(element);
     }
     this.element.append(fresh);
+    for (const item of this.coming) item.classList.remove("coming");
     const items = [...this.element.children];
-    const lowest = items.at(-1)?.offsetTop;
-    for (const item of items.reverse()) {
-      const coming = more && item.offsetTop === lowest;
-      if (!coming && !item.classList.contains("coming")) break;
-      item.classList.toggle("coming", coming);
-    }
+    this.coming = more ? items.filter((item) => item.offsetTop === items.at(-1).offsetTop) : [];
+    for (const item of this.coming) item.classList.add("coming");
   }
 
   /** Where in them hits matched, which comes after the hits themselves. */
@@ -78,7 +75,7 @@ export class Grid {
       picture, outline(hit));
     const caption = h("div", { class: "caption" },
       hit.score === undefined ? null : h("span", { class: "score" }, hit.score.toFixed(3)),
-      sure ? h("span", { class: "sure" }, percent(hit.confidence)) : null,
+      sure ? h("span", { class: hit.confidence < 0.5 ? "sure low" : "sure" }, percent(hit.confidence)) : null,
       h("span", { class: "name", title: hit.image_id }, name));
     return h("li", { class: "hit", "data-id": hit.image_id, style: { "--ratio": ratio.toFixed(4) } }, open, this.#buttons(hit, name), caption);
   }

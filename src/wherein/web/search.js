@@ -128,7 +128,7 @@ async function fill({ mine, summary, more, view }) {
       grid.marked(state.liked, state.disliked);
       grid.kept(keptIds());
       if (offset <= PAGE && !grid.hits.length) nothing(more, unsure);
-      else if (offset >= total) more.replaceChildren(h("p", { class: "quiet" }, unsure.length ? `${plural(offset - unsure.length, "likely image")}, that is all.` : `${plural(offset, "image")}, that is all.`), rejected(unsure));
+      else if (offset >= total) more.replaceChildren(h("p", { class: "quiet" }, ended(offset - unsure.length, unsure.length)), rejected(unsure));
       if (refocus && document.activeElement === document.body) grid.focus(refocus);
       refocus = "";
     } catch (error) {
@@ -172,6 +172,8 @@ function sum(line, head) {
     ...(marks ? [h("button", { type: "button", class: "link", onclick: learn }, `learn from ${plural(marks, "mark")}`),
       h("button", { type: "button", class: "link", onclick: () => go({ liked: [], disliked: [] }) }, `forget ${marks === 1 ? "it" : "them"}`)] : []));
 }
+
+const ended = (found, unsure) => (unsure ? `${plural(found, "image")}; all others are right with less than ${percent(least())}.` : `${plural(found, "image")}, that is all.`);
 
 function nothing(more, unsure) {
   more.replaceChildren(h("div", { class: "none" },
