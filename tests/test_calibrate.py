@@ -89,11 +89,11 @@ def ranked(kind: str, *scores: float, inliers: int | None = None, images: int = 
 def test_texts_are_measured_by_their_cosine_and_examples_by_standing_out() -> None:
     text = measure(TEXT, Method(search="whole"), ranked("cosine", 0.9, 0.3), encoder=TOY, family=None)
     assert text is not None
-    assert text.values.tolist() == pytest.approx([0.9, 0.3])
+    assert text.values().tolist() == pytest.approx([0.9, 0.3])
     example = measure(EXAMPLE, Method(search="whole"), ranked("cosine", 0.9, 0.05), encoder=TOY, family=None)
     assert example is not None
-    assert example.values[0] > 0
-    assert example.values[1] == pytest.approx(np.log(2) - np.log(100), abs=0.1)
+    assert example.values()[0] > 0
+    assert example.values()[1] == pytest.approx(np.log(2) - np.log(100), abs=0.1)
     assert text.source != example.source
 
 
@@ -101,10 +101,10 @@ def test_inliers_speak_for_themselves_and_evidence_is_spread_over_the_images() -
     how = Method.parse("mini+sp")
     few = measure(EXAMPLE, how, ranked("inliers", 20.0, inliers=20, images=2), encoder=TOY, family=None)
     assert few is not None
-    assert few.values.tolist() == pytest.approx([np.log(21)])
+    assert few.values().tolist() == pytest.approx([np.log(21)])
     nats = measure(EXAMPLE, how, ranked("evidence", 20.0), encoder=TOY, family=None)
     assert nats is not None
-    assert nats.values.tolist() == pytest.approx([20 - np.log(100)])
+    assert nats.values().tolist() == pytest.approx([20 - np.log(100)])
 
 
 def test_nothing_stands_out_among_a_few_images_or_after_other_steps() -> None:

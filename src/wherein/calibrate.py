@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
@@ -98,10 +98,10 @@ class Ranked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How strong the evidence for each hit is: what it comes from, and (hits,) measures."""
+    """How strong the evidence for each hit is: what it comes from, and (hits,) measures, computed when asked for."""
 
     source: str
-    values: Floats
+    values: Callable[[], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +181,24 @@ def measure(
     """The measures of a ranking; None where its scores cannot be compared, or too few images show what is usual."""
     kind, scores = ranked.score_kind, ranked.scores
     source = source_of(query, method, kind=kind, encoder=encoder, family=family)
-    own = np.array([one.score for one in ranked.candidates], np.float32)
     if source is None:
         return None
     if kind == "inliers":
-        return Measured(source, np.log1p(np.array([one.inliers or 0 for one in ranked.candidates], np.float32)))
+        return Measured(source, lambda: np.log1p(_column([one.inliers or 0 for one in ranked.candidates])))
+    own = _column([one.score for one in ranked.candidates])
     if kind == "cosine" and _asks(query) == "text":
-        return Measured(source, own)
+        return Measured(source, lambda: own)
     if scores is None or len(scores) < FEWEST:
         return None
-    numbers = np.array([one.image for one in ranked.candidates], np.int64)
-    nats = own if kind == "evidence" else surprise(scores)[numbers]
-    return Measured(source, np.asarray(nats - np.log(len(scores)), np.float32))
+    spread = np.log(len(scores))
+    if kind == "evidence":
+        return Measured(source, lambda: _column(own - spread))
+    numbers = [one.image for one in ranked.candidates]
+    return Measured(source, lambda: _column(surprise(scores)[numbers] - spread))
+
+
+def _column(values: npt.ArrayLike) -> Floats:
+    return np.asarray(values, np.float32)
 
 
 def _asks(query: Query) -> str:

@@ -164,7 +164,7 @@ class Collection:
             )
         hits = [self._hit(view, found) for found in ranked.candidates]
         if curve is not None and measured is not None:
-            sure = curve.confidence(measured.values).tolist()
+            sure = curve.confidence(measured.values()).tolist()
             hits = [replace(hit, confidence=confidence) for hit, confidence in zip(hits, sure, strict=True)]
         kept = [hit for hit in hits if (hit.confidence or 0.0) >= (asked.min_confidence or 0.0)]
         return Ranking(
@@ -191,7 +191,7 @@ class Collection:
                     f"hits of method {method or 'whole'} cannot be calibrated here: it needs {FEWEST} images, and no "
                     "steps but locate and sp."
                 )
-            for found, value in zip(ranked.candidates, measured.values.tolist(), strict=True):
+            for found, value in zip(ranked.candidates, measured.values().tolist(), strict=True):
                 image_id = self._hit(view, found).image_id
                 if judgement.wrong is None or image_id in judgement.right | judgement.wrong:
                     mine = judged.setdefault(measured.source, {})
