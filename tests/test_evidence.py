@@ -61,9 +61,9 @@ def test_inliers_at_the_border_of_a_photo_count_less_than_those_in_its_middle() 
     assert seen_inliers(border[:0], centred=True) == 0
 
 
-def test_fusing_counts_an_embedding_half_again_and_local_scores_as_roots() -> None:
+def test_fusing_counts_an_embedding_twice_and_local_scores_as_roots() -> None:
     random = np.random.default_rng(2)
     cosines, shares = random.random(50).astype(np.float32), random.random(50).astype(np.float32)
-    expected = 1.5 * surprise(cosines) + surprise(np.sqrt(shares))
+    expected = 2 * surprise(cosines) + surprise(np.sqrt(shares))
     assert np.allclose(fused(cosines, [shares]), expected, rtol=1e-5)
-    assert np.allclose(fused(cosines, []), 1.5 * surprise(cosines), rtol=1e-5)
+    assert np.allclose(fused(cosines, []), 2 * surprise(cosines), rtol=1e-5)

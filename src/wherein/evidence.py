@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from wherein.encoders import Floats
 
-EMBEDDING_WORTH: Final = 1.5
+EMBEDDING_WORTH: Final = 2.0
 """Cosines scatter like normal values and shares of words have a longer tail, which overstates how they stand out."""
 INLIER_WORTH: Final = 0.5
 """Nats of an inlier: each further one that agrees by chance is about as unlikely as the last."""
