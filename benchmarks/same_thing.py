@@ -46,7 +46,8 @@ HEAD = """# The same thing again
 
 Made by `python benchmarks/same_thing.py EVAL_FOLDER`: each row is `wherein bench run SET --data EVAL_FOLDER/SET
 --method METHOD`, each pair of tables `wherein bench report RUN… --format markdown`, compared with its first row.
-Percent. Seconds are of two cores that others shared: compare rows. Bytes count the layers that a method needs.
+Percent. Seconds are of two cores that others shared, at some rows much more than at others: do not compare them. Bytes
+count the layers that a method needs. A method of the command that has no row here was not run yet.
 """
 BELOW = "## Speed"
 
