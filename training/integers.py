@@ -50,6 +50,7 @@ def to_integers(path: Path, ranging: Pictures, correcting: Pictures) -> None:
         quant_format=QuantFormat.QDQ,
         per_channel=True,
         reduce_range=True,
+        activation_type=QuantType.QUInt8,  # signed ones would be left in float: AVX2 multiplies unsigned by signed
         op_types_to_quantize=["Conv", "Clip", "Add"],
         nodes_to_exclude=[node.name for node in model.graph.node if not is_quantised(node.name)],
         extra_options={"TensorQuantOverrides": {name: [wide] for name in depthwise}},

@@ -75,7 +75,7 @@ class Image:
     def shrunk(self, size_wh: tuple[int, int]) -> Pixels:
         """The same in a third of the time: means of whole pixels, then less than two to one without a wider filter.
 
-        Good for what people or embeddings look at; keypoints are found on finer differences.
+        Good for what people look at; outlines drawn from embeddings and keypoints need the finer filter.
         """
         import cv2
 

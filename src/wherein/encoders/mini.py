@@ -60,7 +60,7 @@ class MiniEncoder:
     def prepare(self, image: Image) -> Pixels:
         """The image squashed to 256×256, as in training."""
         height, width = self.input_hw
-        return image.shrunk((width, height))
+        return image.resized((width, height))
 
     def images(self, batch: Pixels) -> Encoded:
         """Embed prepared images, uint8 (n, 256, 256, 3).
