@@ -63,13 +63,13 @@ def test_the_region_is_the_cell_that_stands_out_among_those_chosen() -> None:
     assert made.regions(TEXT[0], None, np.array([0, 1])) == [CELLS[1], CELLS[8]]
 
 
-def patches(*reds: tuple[int, int, float], images: int = 3) -> PatchScorer:
+def patches(*reds: tuple[int, int, float], images: int = 3, alone: bool = False) -> PatchScorer:
     """Grids of 4 × 4 patches that show nothing but so much of what is asked for: (image, patch, cosine)."""
     grids = np.zeros((images, 16, 2), np.float32)
     for image, patch, cosine in reds:
         grids[image, patch, 0] = cosine
     stored = np.rint(grids * 127).astype(np.int8).reshape(images, 4, 4, 2)
-    return PatchScorer([(stored, np.arange(images))], np.arange(images), [None] * images, None)
+    return PatchScorer([(stored, np.arange(images))], np.arange(images), [None] * images, None, alone=alone)
 
 
 def test_the_best_patch_counts_by_what_is_unusual_at_its_place() -> None:
@@ -78,6 +78,15 @@ def test_the_best_patch_counts_by_what_is_unusual_at_its_place() -> None:
     assert scores.argmax() == 1
     assert scores[0] == pytest.approx(0.0, abs=0.01)
     assert made.regions(TEXT[0], None, np.array([1])) == [Box(0, 0, 0.25, 0.25)]
+
+
+def test_alone_the_best_patch_and_the_best_cell_count_by_their_cosines() -> None:
+    made = patches(*((image, 15, 0.9) for image in range(3)), (1, 0, 0.5), alone=True)
+    assert made.scores(TEXT, None)[0] == pytest.approx([0.9] * 3, abs=0.01)
+    assert made.scores(TEXT, Box(0, 0, 0.5, 0.25))[0] == pytest.approx([0.0, 0.5, 0.0], abs=0.01)
+    cells = CellScorer(np.full((9, 1, 2), [0.6, 0.8], np.float32), CELLS, choose="any", alone=True)
+    assert cells.scores(TEXT, Box(0, 0, 0.5, 0.25)) == pytest.approx(np.array([[0.6]]), abs=0.01)
+    assert (made.kind, cells.kind) == ("cosine", "cosine")
 
 
 def test_under_a_box_the_mean_patch_counts() -> None:
@@ -89,7 +98,8 @@ def test_under_a_box_the_mean_patch_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["", "patches", "static-5", "static-9", "static-36", "static-9@0.1~best", "static-9~any"]
+    "method",
+    ["", "patches", "static-5", "static-9", "static-36", "static-9@0.1~best", "static-9~any", "static-9~any~alone"],
 )
 @pytest.mark.parametrize("off", [0.0, 0.12], ids=["an exact box", "a sloppy box"])
 def test_every_grid_of_a_collection_finds_the_photo_with_the_thing_in_that_corner(

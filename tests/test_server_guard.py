@@ -223,6 +223,15 @@ def test_nothing_on_the_page_comes_from_outside() -> None:
     assert sum(path.stat().st_size for path in files) <= 200_000
 
 
+@pytest.mark.parametrize("method", ["onnx:/tmp", "toy+locate~onnx:/tmp", "asmk:midlevel:onnx:/tmp"])
+def test_a_request_cannot_name_a_folder_of_models(served: str, method: str) -> None:
+    parts = [{"words": "red"}]
+    judged: dict[str, object] = {"judgements": [{"parts": parts, "right": ["red.png"]}]}
+    for path, more in (("search", {"parts": parts}), ("calibrate", judged)):
+        answer = HTTP.post(f"{served}{HERE}/{path}", json={"method": method, **more})
+        assert (answer.status_code, "folder of models" in answer.text) == (422, True), path
+
+
 def test_indexing_stays_below_the_allowed_roots(filled: Path, serve: Serve) -> None:
     address = f"{serve(filled)}/api/v1"
     (filled / "out").symlink_to(filled.parent)

@@ -33,6 +33,7 @@ OPTIONS: Final = {
     "fill": ("patch", "crop"),
     "support": ("mean", "max"),
     "pooling": ("summary", "gaussian"),
+    "context": ("beside", "alone"),
     "localizer": ("auto", *LOCALIZERS),
     "outline": ("refined", "coarse"),
     "weighting": ("alpha", "average", "ranked"),
@@ -281,6 +282,8 @@ class Method:
     support: str = "mean"
     pooling: str = "summary"
     """How an example becomes one vector: as its encoder sums it up, or from its patches, the middle counting most."""
+    context: str = "beside"
+    """Whether what is found in a place counts beside the whole image, standardised, or alone, as cosines."""
     localizer: str = "auto"
     outline: str = "refined"
     weighting: str = "alpha"

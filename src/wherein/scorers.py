@@ -76,8 +76,9 @@ class WholeScorer:
 class PatchScorer:
     """`patches`: the mean patch under `where`, or the best one anywhere, so that small things are found.
 
-    What is usually seen at a patch's place is taken out first: most pictures have sky above and ground below. Grids
-    stay on disk, as 127ths in the encoder's compact basis, and are scanned a block at a time.
+    What is usually seen at a patch's place is taken out first: most pictures have sky above and ground below. `alone`
+    leaves it in and takes the best patch under `where` too, as the papers do. Grids stay on disk, as 127ths in the
+    encoder's compact basis, and are scanned a block at a time.
     """
 
     kind = "cosine"
@@ -88,17 +89,19 @@ class PatchScorer:
         owners: Ints,
         boxes: Sequence[Box | None],
         basis: Floats | None,
+        *,
+        alone: bool = False,
     ) -> None:
         """`grids`: (shard (n, gh, gw, c), its rows in use); in order they are the rows that `owners` names."""
-        self._grids, self._owners, self._boxes, self._basis = grids, owners, boxes, basis
+        self._grids, self._owners, self._boxes, self._basis, self._alone = grids, owners, boxes, basis, alone
         self._bounds = np.cumsum([0, *(len(rows) for _, rows in grids)])
         self._count = int(owners.max(initial=-1)) + 1
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
         """Cosines with each image's best patch, or mean ones with what is under the box, less the usual ones."""
         coefficients = _projected(queries, self._basis)
-        usual = self._usual @ coefficients.T
         scores = np.full((self._count, len(queries)), -np.inf, np.float32)
+        usual = self._usual @ coefficients.T if self._grids and not self._alone else np.float32(0)
         for start, block in _blocks(self._grids):
             heat = block @ coefficients.T - usual
             if where is None:
@@ -106,9 +109,7 @@ class PatchScorer:
             else:
                 tiles = self._boxes[start : start + len(block)]
                 under = np.stack([_under(block.shape[1:3], tile, where) for tile in tiles])
-                share = under.sum(axis=(1, 2))[:, None]
-                means = np.einsum("nhw,nhwm->nm", under, heat, optimize=True) / np.maximum(share, 1e-12)
-                found = np.where(share > 0.0, means, -np.inf)
+                found = _best_under(heat, under) if self._alone else _mean_under(heat, under)
             np.maximum.at(scores, self._owners[start : start + len(block)], found)
         return scores.T
 
@@ -130,7 +131,8 @@ class PatchScorer:
         for row in np.flatnonzero(self._owners == image).tolist():
             shard = int(np.searchsorted(self._bounds, row, side="right")) - 1
             grid, rows = self._grids[shard]
-            heat = (as_floats(grid[rows[row - self._bounds[shard]]]) - self._usual) @ coefficients
+            patches = as_floats(grid[rows[row - self._bounds[shard]]])
+            heat = (patches if self._alone else patches - self._usual) @ coefficients
             heat[_under(heat.shape, self._boxes[row], where) <= 0.0] = -np.inf
             if heat.max() > best_score:
                 best_score = float(heat.max())
@@ -177,13 +179,13 @@ class CellScorer:
     Cells are chosen by `soft` (all, each as much as it shares with the box, so that a sloppy box does not lose what
     lies just outside), `best` (the one of highest IoU) or `any` (the best of all that the box touches). Each cell's
     cosines are standardised over the collection first: what a corner usually shows must not win by being there.
+    `alone` keeps the cosines, as the study scores.
     """
 
-    kind = "standardised"
-
-    def __init__(self, rows: Array, cells: Sequence[Box], *, choose: str) -> None:
+    def __init__(self, rows: Array, cells: Sequence[Box], *, choose: str, alone: bool = False) -> None:
         """`rows` (cells, images, d): cell-major, so that a place reads only its cells."""
         self._rows, self._cells, self._choose = rows, cells, choose
+        self.kind = "cosine" if alone else "standardised"
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
         """How far the chosen cells stand out."""
@@ -198,9 +200,10 @@ class CellScorer:
         return [self._cells[chosen[best]] for best in each[:, 0, images].argmax(axis=0).tolist()]
 
     def _each(self, queries: Floats, where: Box | None) -> tuple[Floats, Floats]:
-        """(chosen cells, m, images) standardised scores, and the cells' weights."""
+        """(chosen cells, m, images) scores, and the cells' weights."""
         chosen, weights = self._chosen(where)
-        return np.stack([standardised(queries @ as_floats(self._rows[cell]).T) for cell in chosen]), weights
+        cosines = np.stack([queries @ as_floats(self._rows[cell]).T for cell in chosen])
+        return cosines if self.kind == "cosine" else standardised(cosines), weights
 
     def _chosen(self, where: Box | None) -> tuple[list[int], Floats]:
         if where is None:
@@ -285,6 +288,18 @@ def _under(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Float
     across = _spans(shape[1], outer.x1, outer.x2, low=where.x1, high=where.x2)
     down = _spans(shape[0], outer.y1, outer.y2, low=where.y1, high=where.y2)
     return np.asarray(np.outer(down, across), np.float32)
+
+
+def _mean_under(heat: Floats, under: Floats) -> Floats:
+    """(n, gh, gw, m) and (n, gh, gw) → (n, m): the mean under a box; −∞ where the box is not in the tile."""
+    share = under.sum(axis=(1, 2))[:, None]
+    means = np.einsum("nhw,nhwm->nm", under, heat, optimize=True) / np.maximum(share, 1e-12)
+    return np.where(share > 0.0, means, np.float32(-np.inf))
+
+
+def _best_under(heat: Floats, under: Floats) -> Floats:
+    """(n, gh, gw, m) and (n, gh, gw) → (n, m): the best under a box; −∞ where the box is not in the tile."""
+    return np.asarray(np.where(under[..., None] > 0.0, heat, np.float32(-np.inf)).max(axis=(1, 2)))
 
 
 def _spans(count: int, first: float, last: float, *, low: float, high: float) -> Floats:

@@ -88,7 +88,7 @@ class Views:
         """The view of a method, loaded anew when another process has changed the collection."""
         key = (
             encoder.spec,
-            f"{method.search}~{method.cells}~{method.fill}~{method.local}~{method.words}~{method.embeds}"
+            f"{method.search}~{method.cells}~{method.fill}~{method.context}~{method.local}~{method.words}~{method.embeds}"
             f"~{method.weighting if method.augmented else None}",
         )
         version = self._store.catalogue.version()
@@ -117,15 +117,16 @@ class Views:
             )
         if method.grid is not None and method.embeds:
             cells = self._cells(layer, places, method.grid, encoder)
-            scorer = CellScorer(cells, method.grid.boxes(), choose=method.cells)
+            scorer = CellScorer(cells, method.grid.boxes(), choose=method.cells, alone=method.context == "alone")
         elif method.search == "patches":
-            scorer = self._patches(layer, places, encoder)
+            scorer = self._patches(layer, places, encoder, method)
         elif method.search == "theoretical":
             scorer = TheoreticalScorer([self._store.file_path(key) for key in places.images.tolist()], encoder)
         else:
             rows = self._augmented(layer, places, method) if method.augmented else self._matrix(layer, places.rows)
             scorer = WholeScorer(rows, places.owners, places.boxes)
-        if method.embeds and (method.grid is not None or method.search in _PLACES):
+        placed = method.grid is not None or method.search in _PLACES
+        if method.embeds and placed and method.context == "beside":
             scorer = SumScorer(Look(scorer), *self._beside(encoder, method, places.images))
         return View(places.images, scorer, self._store, self._local(encoder, method, places.images))
 
@@ -201,11 +202,12 @@ class Views:
             stale.unlink(missing_ok=True)
         write_array(path, made)
 
-    def _patches(self, layer: Layer, places: _Places, encoder: Encoder) -> PatchScorer:
+    def _patches(self, layer: Layer, places: _Places, encoder: Encoder, method: Method) -> PatchScorer:
         order = np.lexsort((places.rows[:, 2], places.rows[:, 1]))
         grids = list(self._grids(layer, places.rows[order]))
         boxes = [places.boxes[row] for row in order.tolist()]
-        return PatchScorer(grids, places.owners[order], boxes, encoder.patch_basis)
+        alone = method.context == "alone"
+        return PatchScorer(grids, places.owners[order], boxes, encoder.patch_basis, alone=alone)
 
     def _grids(self, layer: Layer, rows: Ints) -> Iterator[tuple[Array, Ints]]:
         """(shard, its rows in use) of rows that are sorted by shard."""

@@ -54,6 +54,7 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
     """Search, or take the next page of a search that was made before."""
 
     def run(collection: Collection) -> RankingOut:
+        check_method(asked.method, collection)
         query = _query(served, collection, asked, uploads, max_pixels=max_pixels)
         ranking, seconds = _ranking(served, collection, asked, query, fresh=bool(uploads))
         hits = ranking.hits[asked.offset : asked.offset + asked.k]
@@ -67,6 +68,7 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
     """Learn from judged hits how likely others are right."""
 
     def run(collection: Collection) -> list[CalibrationOut]:
+        check_method(asked.method, collection)
         judgements = [
             Judgement(
                 Query(tuple(_part(served, collection, part, {}, max_pixels=max_pixels) for part in one.parts)),
@@ -80,6 +82,16 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
         return [CalibrationOut.model_validate(asdict(one)) for one in made]
 
     return await served.searching(run)
+
+
+def check_method(spec: str, collection: Collection) -> None:
+    """Refuse to open a folder that a request names; the collection's own encoder is the one it was indexed with."""
+    if "onnx:" in spec.replace(collection.encoder, ""):
+        raise Problem(
+            422,
+            f"method {spec!r}: a request cannot name a folder of models. Search with the encoder of the collection, "
+            "or use the command on the machine that has the folder.",
+        )
 
 
 async def matches(served: Served, asked: MatchesIn) -> MatchesOut:

@@ -10,7 +10,9 @@ from fastapi.responses import Response
 
 from wherein.bench.datasets.searchad import LABELS
 from wherein.bench.datasets.searchad_tools import Metadata
+from wherein.collection import Collection
 from wherein.server import kept
+from wherein.server.asking import check_method
 from wherein.server.exports import TYPES, Format, export
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
@@ -108,6 +110,11 @@ async def searchad(
     known = kept.read(served, "selections", {})
     chosen = {label: [item["image_id"] for item in items] for label, items in known.items()}
     metadata = Metadata(team, model, affiliation, mode, trained, not set(chosen) & set(LABELS))
-    data = await served.searching(lambda found: submission(found, chosen, metadata=metadata, method=method))
+
+    def write(collection: Collection) -> bytes:
+        check_method(method, collection)
+        return submission(collection, chosen, metadata=metadata, method=method)
+
+    data = await served.searching(write)
     headers = {"content-disposition": "attachment; filename=submission.json"}
     return Response(data, media_type="application/json", headers=headers)
