@@ -372,7 +372,7 @@ def thumbnail(image: Image) -> bytes:
     """A small JPEG, its longer side at most THUMB_SIDE."""
     width, height = image.size_wh
     scale = min(1.0, THUMB_SIDE / max(width, height))
-    pixels = image.shrunk((max(1, round(width * scale)), max(1, round(height * scale))))
+    pixels = image.resized((max(1, round(width * scale)), max(1, round(height * scale))))
     buffer = io.BytesIO()
     PIL.Image.fromarray(pixels).save(buffer, "JPEG", quality=THUMB_QUALITY)
     return buffer.getvalue()

@@ -148,12 +148,12 @@ def test_without_a_collection_the_way_out_is_told(tmp_path: Path) -> None:
 def test_check_names_and_mends_a_broken_shard(tmp_path: Path) -> None:
     PIL.Image.new("RGB", (64, 48), "red").save(tmp_path / "a.png")
     run("index", tmp_path, "--encoder", "toy", cwd=tmp_path)
-    assert run("check", cwd=tmp_path).stdout == "3 shards, all intact\n"
+    assert run("check", cwd=tmp_path).stdout == "4 shards, all intact\n"
     shard = next((tmp_path / ".wherein" / "shards").glob("global*/*.npy"))
     shard.write_bytes(shard.read_bytes()[:-1] + b"\xff")
     mended = run("check", cwd=tmp_path)
     assert shard.name in mended.stderr
-    assert "1 of 3 shards broken; 1 images read again" in mended.stdout
+    assert "1 of 4 shards broken; 1 images read again" in mended.stdout
     assert answers("red", cwd=tmp_path) == ["a.png"]
 
 
