@@ -26,6 +26,7 @@ from wherein.calibrate import Curve, Judgement, expected_error, fit, reliability
 METHODS = {
     "mini": ("captions", "nouns", "underwater", "no-facades", "no-underwater", "covers", "facades", "objects"),
     "bow+sp": ("covers", "facades", "objects"),
+    "mini+bow+sp": ("covers", "facades", "objects"),
 }
 NOUNS = """baby bathroom beach bed bench bike bird boat bridge building bus cake camera car cat chair clock cow dog
 elephant fence field fish flower food football fountain giraffe girl guitar hat helmet horse house kitchen

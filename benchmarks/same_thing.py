@@ -16,8 +16,9 @@ import sys
 from pathlib import Path
 
 GROUPS = {
-    "Whole-ranking methods on an embedding": [
+    "An embedding, its pyramid, and whole-ranking methods": [
         "mini",
+        "mini+pyramid",
         "mini+qe",
         "mini+qe~average",
         "mini+qe~ranked",

@@ -42,6 +42,8 @@ UNDERWATER = (
     "mini+static-9@0.1",
     "mini+static-9@0.2",
     "mini+static-36",
+    "mini+static-5~any~crop~alone",
+    "mini+static-9~any~crop~alone",
     "mini+static-5~any",
     "mini+static-9~any",
     "mini+static-9~best",
