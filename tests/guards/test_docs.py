@@ -66,3 +66,11 @@ def test_the_error_tree_is_drawn_as_it_is() -> None:
     drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or "")) | {"WhereinError"}
     real = {name for name, value in inspect.getmembers(errors, inspect.isclass) if value.__module__ == errors.__name__}
     assert drawn == real
+
+
+def test_the_architecture_page_names_every_part() -> None:
+    tree = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    home = ROOT / "src" / "wherein"
+    parts = [path.name for path in home.glob("*.py") if not path.stem.startswith("__")]
+    parts += [f"{path.parent.name}/" for path in home.glob("*/__init__.py")]
+    assert [part for part in parts if part not in tree] == []
