@@ -3,9 +3,10 @@
     python benchmarks/fusion.py TRAIN_FOLDER [--out out/fusion]
 
 Writes `warps` (photographs seen at an angle before others, blurred and badly lit, and shrunk to 40 to 100 pixels;
-shaped as `covers`) and `groceries` (four shots each of 24 goods, shaped as `objects`: the same thing, another view),
-then measures `mini`, `bow+sp` and `mini+bow+sp` on both with `wherein bench run`. Local features should win on the
-first, the embedding on the second, fused neither lose.
+shaped as `covers`), `groceries` and `shelves` (four shots each of 24 goods, five of 57 others, shaped as `objects`: the
+same thing, another view), `pets` (five photos each of 37 breeds: no thing twice) and `stands` (the goods of `groceries`
+before 32 grounds that they share in threes, each ground seen at an angle), then measures `mini`, `bow+sp` and
+`mini+bow+sp` on each with `wherein bench run`. Local features should win on the first, the embedding on the others.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from wherein.image import decode
 
 METHODS = ("mini", "bow+sp", "mini+bow+sp")
 SOURCES = ("imagenet1000", "cc3m", "scenes6")
-DATABASE, QUERIES, GOODS, SHOTS = 600, 80, 24, 4
+DATABASE, QUERIES = 600, 80
+CLASSES = {"groceries": ("grocery", 0, 24, 4), "shelves": ("grocery", 24, 57, 5), "pets": ("pets37", 0, 37, 5)}
+"""Of each set its source, which of its classes, and how many photos of each."""
+GROUNDS = 32
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -40,11 +44,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.out.exists():
         lines = [json.loads(line) for line in (arguments.train / "captions.jsonl").open()]
-        make_warps(arguments.train, [line for line in lines if line["source"] in SOURCES], arguments.out / "warps")
-        make_goods(
-            arguments.train, [line for line in lines if line["source"] == "grocery"], arguments.out / "groceries"
-        )
-    for name, shape in (("warps", "covers"), ("groceries", "objects")):
+        scenes = [line for line in lines if line["source"] in SOURCES]
+        make_warps(arguments.train, scenes, arguments.out / "warps")
+        for name, (source, first, count, shots) in CLASSES.items():
+            own = [line for line in lines if line["source"] == source]
+            make_classes(arguments.train, chosen(own, shots)[first : first + count], arguments.out / name)
+        make_stands(arguments.train, scenes, arguments.out)
+    for name, shape in (("warps", "covers"), *((name, "objects") for name in (*CLASSES, "stands"))):
         for method in METHODS:
             folder = arguments.out / "runs" / name
             words = ["run", shape, "--data", str(arguments.out / name), "--method", method, "--json"]
@@ -106,15 +112,57 @@ def badly_lit(pixels: Pixels, random: np.random.Generator) -> bytes:
     return file.getvalue()
 
 
-def make_goods(train: Path, lines: list[dict[str, str]], out: Path) -> None:
-    """Some shots each of some goods, a folder each."""
-    shots = defaultdict(list)
+def chosen(lines: list[dict[str, str]], shots: int) -> list[list[dict[str, str]]]:
+    """The first photos of each class that has enough."""
+    classes = defaultdict(list)
     for line in lines:
-        shots[line["texts"][0]].append(line)
-    for number, own in enumerate([own for own in shots.values() if len(own) >= SHOTS][:GOODS]):
+        classes[line["texts"][0]].append(line)
+    return [own[:shots] for own in classes.values() if len(own) >= shots]
+
+
+def make_classes(train: Path, classes: list[list[dict[str, str]]], out: Path) -> None:
+    """A folder a class."""
+    for number, own in enumerate(classes):
         (out / f"{number:02d}").mkdir(parents=True)
-        for shot, data in enumerate(read(train, own[:SHOTS])):
+        for shot, data in enumerate(read(train, own)):
             PIL.Image.fromarray(decode(data).pixels).save(out / f"{number:02d}/{shot}.png")
+
+
+def make_stands(train: Path, lines: list[dict[str, str]], out: Path) -> None:
+    """The photos of `groceries`, cut round and put before grounds, so that other goods stand where one stood."""
+    random = np.random.default_rng(1)
+    order = random.permutation(len(lines))[:GROUNDS]
+    grounds = [decode(data).pixels for data in read(train, [lines[number] for number in order])]
+    for path in sorted((out / "groceries").rglob("*.png")):
+        number, shot = int(path.parent.name), int(path.stem)
+        ground = seen_again(grounds[(number + 8 * shot) % GROUNDS], random)
+        to = out / "stands" / path.relative_to(out / "groceries")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        lit = badly_lit(standing(decode(path).pixels, ground, random), random)
+        PIL.Image.open(io.BytesIO(lit)).save(to)
+
+
+def seen_again(pixels: Pixels, random: np.random.Generator) -> Pixels:
+    """A little nearer, from a little aside, as a photo of 640 × 480."""
+    height, width = pixels.shape[:2]
+    frame = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], np.float64)
+    corners = (frame - 0.5) * random.uniform(1.1, 1.4) + 0.5 + random.uniform(-0.06, 0.06, (4, 2))
+    source, target = (frame * [width, height]).astype(np.float32), (corners * [640, 480]).astype(np.float32)
+    map_ = cv2.getPerspectiveTransform(source, target)
+    return np.asarray(cv2.warpPerspective(pixels, map_, (640, 480), borderMode=cv2.BORDER_REFLECT), np.uint8)
+
+
+def standing(thing: Pixels, ground: Pixels, random: np.random.Generator) -> Pixels:
+    """The disc in the middle of a picture, about three quarters of the ground's height, near the ground's middle."""
+    side, least = int(random.uniform(0.6, 0.9) * 480), min(thing.shape[:2])
+    top, left = (thing.shape[0] - least) // 2, (thing.shape[1] - least) // 2
+    disc = cv2.resize(thing[top : top + least, left : left + least], (side, side), interpolation=cv2.INTER_AREA)
+    away = np.hypot(*(np.mgrid[:side, :side] / side * 2 - 1))
+    share = np.clip((1 - away) * side / 8, 0, 1)[..., None]
+    x, y = (np.array([320, 240]) - side / 2 + random.uniform(-20, 20, 2)).astype(int)
+    under = ground[y : y + side, x : x + side]
+    ground[y : y + side, x : x + side] = share * disc + (1 - share) * under
+    return ground
 
 
 def read(train: Path, lines: list[dict[str, str]]) -> list[bytes]:

@@ -5,7 +5,7 @@ from math import erfc, log, sqrt
 import numpy as np
 import pytest
 
-from wherein.evidence import certain, fused, inlier_nats, seen_inliers, surprise
+from wherein.evidence import CHANCE_NATS, centrality, certain, fused, inlier_nats, surprise
 
 
 def test_nothing_and_equal_scores_say_nothing() -> None:
@@ -44,7 +44,9 @@ def test_mostly_equal_scores_do_not_make_a_small_one_enormous() -> None:
 
 
 def test_more_inliers_are_more_evidence_and_none_are_none() -> None:
-    assert [inlier_nats(count) for count in (0, 10, 100)] == pytest.approx([0, 5, 50])
+    worths = [np.ones(count, np.float32) for count in (0, 10, 100)]
+    assert [inlier_nats(worth) for worth in worths] == pytest.approx([0, 12.5, 125])
+    assert inlier_nats(np.array([0.2, 0.6], np.float32)) == pytest.approx(1.0)
 
 
 def test_a_hit_among_more_images_needs_more_evidence_to_be_certain() -> None:
@@ -52,18 +54,28 @@ def test_a_hit_among_more_images_needs_more_evidence_to_be_certain() -> None:
     assert certain(54_000) - certain(1) == pytest.approx(log(54_000))
 
 
-def test_inliers_at_the_border_of_a_photo_count_less_than_those_in_its_middle() -> None:
+def test_places_at_the_border_of_a_photo_count_less_than_those_in_its_middle() -> None:
     border = np.array([[0.0, 0.5], [1.0, 0.5], [0.5, 0.0], [0.5, 1.0]], np.float32)
-    # One half side away is 2.5 standard deviations: exp(−3.125) each.
-    assert seen_inliers(border, centred=True) == pytest.approx(4 * 0.04394, rel=1e-3)
-    assert seen_inliers(border, centred=False) == 4
-    assert seen_inliers(np.full((9, 2), 0.5, np.float32), centred=True) == pytest.approx(9)
-    assert seen_inliers(border[:0], centred=True) == 0
+    # One half side away is 3.33 standard deviations: exp(−5.556) each.
+    assert centrality(border).tolist() == pytest.approx([0.003866] * 4, rel=1e-3)
+    assert centrality(np.full((9, 2), 0.5, np.float32)).tolist() == [1.0] * 9
+    assert centrality(border[:0]).tolist() == []
 
 
 def test_fusing_counts_an_embedding_twice_and_local_scores_as_roots() -> None:
     random = np.random.default_rng(2)
     cosines, shares = random.random(50).astype(np.float32), random.random(50).astype(np.float32)
-    expected = 2 * surprise(cosines) + surprise(np.sqrt(shares))
+    expected = 2 * surprise(cosines) + np.maximum(surprise(np.sqrt(shares)) - CHANCE_NATS, 0)
     assert np.allclose(fused(cosines, [shares]), expected, rtol=1e-5)
     assert np.allclose(fused(cosines, []), 2 * surprise(cosines), rtol=1e-5)
+
+
+def test_words_that_say_nothing_leave_the_order_of_the_embedding() -> None:
+    cosines = np.linspace(0, 1, 40, dtype=np.float32)
+    shares = np.random.default_rng(3).uniform(0.2, 0.3, 40).astype(np.float32)
+    shares[-2] = 0.22  # the second best is like the others
+    quiet = surprise(np.sqrt(shares)) < log(5)
+    found = fused(cosines, [shares])
+    assert quiet.sum() > 25
+    assert np.allclose(found[quiet], 2 * surprise(cosines)[quiet])
+    assert (np.diff(found[quiet]) > 0).all()

@@ -83,3 +83,17 @@ def test_vlad_by_hand() -> None:
 
 def test_vlad_of_nothing_is_like_nothing() -> None:
     assert vlad(np.zeros((0, 2), np.float32), Codebook(np.eye(2, dtype=np.float32))).tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("word", sorted(KERNELS))
+def test_features_that_are_worth_nothing_are_as_if_they_were_not_there(word: str) -> None:
+    codebook = Codebook(unit_rows(0, 12))
+    documents = [unit_rows(seed, 20) for seed in range(1, 5)]
+    kernel = load_kernel(word, codebook)
+    kernel.build([kernel.describe(rows) for rows in documents])
+    query = np.concatenate([documents[1], documents[3]])
+    half = np.r_[np.ones(20, np.float32), np.zeros(20, np.float32)]
+    assert kernel.scores(query, half).tolist() == pytest.approx(kernel.scores(documents[1]).tolist(), abs=1e-5)
+    assert kernel.scores(query, np.ones(40, np.float32)).tolist() == pytest.approx(
+        kernel.scores(query).tolist(), abs=1e-5
+    )

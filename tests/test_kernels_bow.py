@@ -70,3 +70,12 @@ def test_the_kernel_goes_through_its_bytes() -> None:
     rows = np.eye(4, dtype=np.float32)
     kernel.build([kernel.describe(rows[:2]), kernel.describe(rows[2:]), kernel.describe(rows[:0])])
     assert kernel.scores(rows[:2]).tolist() == pytest.approx([1.0, 0.0, 0.0], abs=1e-6)
+
+
+def test_a_word_counts_as_much_as_the_features_in_it_are_worth() -> None:
+    bags = Bags.build([words(0), words(1), words(2)], words=3)
+    assert bags.scores(words(0, 1), np.array([0.0, 1.0], np.float32)).tolist() == pytest.approx([0, 1, 0], abs=1e-6)
+    # Worth 4 and 1, as if one had come four times: roots 2 and 1.
+    found = bags.scores(words(0, 1), np.array([4.0, 1.0], np.float32))
+    assert found.tolist() == pytest.approx(bags.scores(words(0, 0, 0, 0, 1)).tolist(), abs=1e-6)
+    assert found[0] == pytest.approx(2 * found[1])

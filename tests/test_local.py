@@ -85,6 +85,23 @@ def test_verified_hits_say_how_many_matches_agree_and_where(covers: wherein.Coll
     assert all(hit.inliers == 0 and hit.score < 1 for hit in hits[2:])
 
 
+@pytest.mark.parametrize("method", ["toy+bow", "toy+bow+sp"])
+def test_what_stands_on_the_same_ground_is_not_the_same_thing(
+    covers: wherein.Collection, cover: Cover, method: str
+) -> None:
+    def standing(thing: int) -> Any:
+        ground = cover(40, size_wh=(640, 480)).copy()
+        ground[120:360, 230:410] = cover(thing)[:240, 30:210]
+        return ground
+
+    covers.add(("other", standing(20)), layers=LAYERS)
+    asked = standing(3)
+    alone = covers.search(asked, method="bow+sp", k=10)
+    assert alone[0].image_id == "other"  # by local features alone the ground wins
+    hits = covers.search(asked, method=method, k=10)
+    assert hits[0].image_id == "cover3.png"
+
+
 def test_a_query_that_shows_nothing_known_verifies_nothing(covers: wherein.Collection, cover: Cover) -> None:
     for pixels in (cover(99), np.full((1, 1, 3), 9, np.uint8), np.full((300, 300, 3), 9, np.uint8), cover(3)[:, ::-1]):
         hits = covers.search(np.ascontiguousarray(pixels), method="bow+sp", k=9)

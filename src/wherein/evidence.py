@@ -19,11 +19,13 @@ from wherein.encoders import Floats
 
 EMBEDDING_WORTH: Final = 2.0
 """Cosines scatter like normal values and shares of words have a longer tail, which overstates how they stand out."""
-INLIER_WORTH: Final = 0.5
-"""Nats of an inlier: each further one that agrees by chance is about as unlikely as the last."""
+INLIER_WORTH: Final = 1.25
+"""Nats of an inlier in the very middle: each further one that agrees by chance is about as unlikely as the last."""
+CHANCE_NATS: Final = math.log(5.0)
+"""What one image in five reaches by words alone, whatever it shows. Only what is above it counts."""
 CERTAIN: Final = 1000.0
 """Odds at which a hit counts as certain; more evidence makes it no surer."""
-CENTRE: Final = 0.4
+CENTRE: Final = 0.3
 """How far from the middle of a photo its subject reaches, in half sides (one standard deviation)."""
 _MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
 _OUTLIERS: Final = 0.25
@@ -49,27 +51,28 @@ def standardised(scores: Floats) -> Floats:
 
 
 def fused(embedding: Floats, local: Sequence[Floats]) -> Floats:
-    """Nats of every image: cosines, and scores of local features as roots, since shares of words are skewed."""
+    """Nats of every image: cosines, and scores of local features as roots, since shares of words are skewed.
+
+    The embedding orders what local features say nothing of, so theirs count only where they are more than chance.
+    """
     parts = [EMBEDDING_WORTH * surprise(embedding)]
-    parts += [surprise(np.sqrt(np.maximum(scores, 0.0))) for scores in local]
+    roots = (surprise(np.sqrt(np.maximum(scores, 0.0))) for scores in local)
+    parts += [np.maximum(found - CHANCE_NATS, 0.0) for found in roots]
     return np.asarray(np.sum(parts, axis=0), np.float32)
 
 
-def seen_inliers(places: Floats, *, centred: bool) -> float:
-    """How many inliers are of what was asked for, from their places (n, 2) in the query, in [0, 1].
+def centrality(places: Floats) -> Floats:
+    """(n, 2) places in a photo, in [0, 1] → (n,) how likely each is on what was asked for: 1 in the very middle.
 
-    In a whole photo (`centred`) those in the middle count most: what is asked for is there, and things that happen
-    to stand on the same carpet match around it.
+    What is asked for is in the middle, and things that happen to stand on the same carpet match around it.
     """
-    if not centred:
-        return float(len(places))
     apart = np.square(np.asarray(places, np.float64) - 0.5).sum(axis=1) / 0.25
-    return float(np.exp(-apart / (2 * CENTRE**2)).sum())
+    return np.asarray(np.exp(-apart / (2 * CENTRE**2)), np.float32)
 
 
-def inlier_nats(inliers: float) -> float:
-    """Nats that verified inliers add; 0 for none."""
-    return INLIER_WORTH * inliers
+def inlier_nats(worth: Floats) -> float:
+    """Nats that verified inliers add, each as much as it is worth (n,); 0 for none."""
+    return INLIER_WORTH * float(np.sum(worth, dtype=np.float64))
 
 
 def certain(images: int) -> float:

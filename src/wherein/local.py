@@ -80,11 +80,14 @@ class LocalIndex:
         """The stored features of image number `image`, where the layer has them."""
         return self.stored.of(int(self.keys[image]))
 
-    def scores(self, query: LocalFeatures, where: Box | None = None) -> Floats:
-        """(images, regions): the kernel's scores; 0 for images without features and for regions off `where`."""
+    def scores(self, query: LocalFeatures, where: Box | None = None, *, worth: Floats | None = None) -> Floats:
+        """(images, regions): the kernel's scores; 0 for images without features and for regions off `where`.
+
+        `worth` (n,) is how much each feature of the query counts, 1 unless given.
+        """
         if self.kernel is None:
             raise QueryError("this method compares no words: add bow, vlad or asmk to it.")
-        flat = self.kernel.scores(query.descriptors)
+        flat = self.kernel.scores(query.descriptors, worth)
         having = np.flatnonzero(self.documents >= 0)
         counts = np.array([len(self.regions[image]) for image in having.tolist()], np.int64)
         table = np.zeros((len(self.keys), int(counts.max(initial=1))), np.float32)

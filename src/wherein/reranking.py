@@ -11,7 +11,7 @@ import numpy as np
 
 from wherein.encoders import Floats
 from wherein.errors import QueryError
-from wherein.evidence import fused, inlier_nats, seen_inliers
+from wherein.evidence import centrality, fused, inlier_nats
 from wherein.expansion import NEIGHBOURS, Weighting, diffuse, expanded_scores, passed_on
 from wherein.features import LocalFeatures
 from wherein.features.matchers import LEARNED_CHANCE, Matcher, load_matcher
@@ -89,12 +89,10 @@ class PropagateStep:
                 found = verifier.linked(one, source, region)
                 if (found.inliers or 0) > (heirs[image].inliers or 0 if image in heirs else 0):
                     heirs[image] = found
-        evidence = ranked.score_kind == "evidence"
-        scored = {
-            image: replace(one, score=one.score + inlier_nats(one.inliers or 0) if evidence else _inlier_score(one))
-            for image, one in heirs.items()
-        }
-        return replace(ranked, candidates=_ordered((known | scored).values(), by_score=evidence), notes=())
+        if verifier.evidence:
+            return replace(ranked, candidates=_ordered((known | heirs).values(), by_score=True), notes=())
+        scored = {image: replace(one, score=_inlier_score(one)) for image, one in heirs.items()}
+        return replace(ranked, candidates=_ordered((known | scored).values()), notes=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +166,7 @@ class _Verifier:
             return replace(one, inliers=0)
         each = [(self._verify(features, stored), part, features) for part, features in examples]
         found, part, features = max(each, key=lambda seen: seen[0].inliers)
-        places = features.keypoints[found.matches[:, 0], :2]
-        nats = inlier_nats(seen_inliers(places, centred=part.region is None)) if self.evidence else 0.0
+        nats = self._nats(features, found, centred=part.region is None)
         return _outlined(replace(one, score=one.score + nats), found, stored.size_wh)
 
     def region(self, source: Candidate) -> LocalFeatures:
@@ -191,7 +188,16 @@ class _Verifier:
         if stored is None:
             return replace(one, inliers=0)
         found = self._verify(region, stored)
-        return _outlined(one, replace(found, inliers=passed_on(source.inliers or 0, found.inliers)), stored.size_wh)
+        inherited = passed_on(source.inliers or 0, found.inliers)
+        nats = self._nats(region, found, centred=True) * inherited / max(found.inliers, 1)
+        return _outlined(replace(one, score=one.score + nats), replace(found, inliers=inherited), stored.size_wh)
+
+    def _nats(self, query: LocalFeatures, found: Verification, *, centred: bool) -> float:
+        """What inliers add to a score in nats; in a whole photo (`centred`) those in its middle count most."""
+        if not self.evidence:
+            return 0.0
+        places = query.keypoints[found.matches[:, 0], :2]
+        return inlier_nats(centrality(places) if centred else np.ones(len(places), np.float32))
 
     def _verify(self, query: LocalFeatures, stored: LocalFeatures) -> Verification:
         return verify(query, stored, model=self.model, matcher=self.matcher, chance=self.chance)

@@ -14,7 +14,7 @@ import numpy as np
 from wherein.embed import detail
 from wherein.encoders import Encoded, Encoder, Floats, unit
 from wherein.errors import QueryError
-from wherein.evidence import certain, fused, standardised
+from wherein.evidence import centrality, certain, fused, standardised
 from wherein.features import LocalFeatures
 from wherein.image import decode
 from wherein.index import Ints, Mask, best
@@ -202,7 +202,11 @@ def _by_embedding(query: Query, view: View, *, encoder: Encoder, method: Method)
 
 def _by_local_features(examples: Sequence[tuple[Part, LocalFeatures]], index: LocalIndex, method: Method) -> _Scored:
     """The kernel's scores, averaged over examples (or their maximum), less what is to be avoided."""
-    tables = [part.weight * index.scores(found, part.where) for part, found in examples if not part.negative]
+    tables = [
+        part.weight * index.scores(found, part.where, worth=_worth(part, found, method))
+        for part, found in examples
+        if not part.negative
+    ]
     table = np.max(tables, axis=0) if method.support == "max" else np.mean(tables, axis=0)
     avoided = [(part, index.scores(found, part.where).max(axis=1)) for part, found in examples if part.negative]
     total, kind = table.max(axis=1), index.score_kind
@@ -215,6 +219,14 @@ def _by_local_features(examples: Sequence[tuple[Part, LocalFeatures]], index: Lo
         return index.best_regions(images, table[images])
 
     return _Scored(np.asarray(total, np.float32), kind, regions)
+
+
+def _worth(part: Part, found: LocalFeatures, method: Method) -> Floats | None:
+    """How much each feature of an example counts.
+
+    Beside an encoder, words say whether it is the very same thing: those in the middle of a photo are likely on it.
+    """
+    return centrality(found.keypoints[:, :2]) if method.embeds and part.region is None else None
 
 
 def _fused(sources: Sequence[_Scored]) -> _Scored:

@@ -33,8 +33,11 @@ class Kernel(Protocol):
     def build(self, documents: Sequence[bytes]) -> None:
         """Index the descriptions of many documents, in their order."""
 
-    def scores(self, descriptors: Floats) -> Floats:
-        """The score of every document for a query's descriptors; 0 where nothing is shared."""
+    def scores(self, descriptors: Floats, worth: Floats | None = None) -> Floats:
+        """The score of every document for a query's descriptors; 0 where nothing is shared.
+
+        `worth` (n,) is how much each descriptor counts, 1 unless given.
+        """
 
 
 def load_kernel(word: str, codebook: Codebook) -> Kernel:

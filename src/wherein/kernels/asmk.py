@@ -32,16 +32,27 @@ class Signs:
 
     words: Words
     bits: Bits
+    worth: Floats | None = None
+    """(n,) how much each word of a query counts; 1 where it is not said"""
 
     @classmethod
-    def of(cls, descriptors: Floats, codebook: Codebook, *, nearest: int = 1) -> Signs:
-        """Aggregate the descriptors (n, d) of an image; a query's may fall into several nearest words."""
+    def of(cls, descriptors: Floats, codebook: Codebook, *, nearest: int = 1, worth: Floats | None = None) -> Signs:
+        """Aggregate the descriptors (n, d) of an image; a query's may fall into several nearest words.
+
+        A word is worth as much as the best of its descriptors.
+        """
         assigned = codebook.words(descriptors, nearest=nearest)
         residuals = descriptors[:, None] - codebook.centroids[assigned]
         words, place = np.unique(assigned.ravel(), return_inverse=True)
         sums = np.zeros((len(words), codebook.centroids.shape[1]), np.float32)
-        np.add.at(sums, place, residuals.reshape(-1, sums.shape[1]))
-        return cls(words.astype(np.int32), np.packbits(sums > 0, axis=1))
+        each = None if worth is None else np.repeat(worth, nearest)
+        flat = residuals.reshape(-1, sums.shape[1])
+        np.add.at(sums, place, flat if each is None else each[:, None] * flat)
+        most = None
+        if each is not None:
+            most = np.zeros(len(words), np.float32)
+            np.maximum.at(most, place, each)
+        return cls(words.astype(np.int32), np.packbits(sums > 0, axis=1), most)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +83,8 @@ class SignFile:
     def scores(self, query: Signs) -> Floats:
         """The kernel of every document with a query, each scaled so that an image's with itself is 1."""
         count = len(self.norms)
-        own = float(np.sqrt(self.idf[query.words].sum()))
+        weights = self.idf[query.words] if query.worth is None else self.idf[query.words] * query.worth
+        own = float(np.sqrt(weights.sum()))
         if own == 0.0:
             return np.zeros(count, np.float32)
         begins = self.starts[query.words]
@@ -80,7 +92,7 @@ class SignFile:
         postings = spans(begins, lengths)
         differing = np.bitwise_count(self.bits[postings] ^ np.repeat(query.bits, lengths, axis=0)).sum(axis=1)
         cosines = 1.0 - 2.0 * differing.astype(np.float32) / self.dim
-        votes = np.where(cosines > LEAST, cosines, 0.0) ** POWER * np.repeat(self.idf[query.words], lengths)
+        votes = np.where(cosines > LEAST, cosines, 0.0) ** POWER * np.repeat(weights, lengths)
         totals = np.bincount(self.documents[postings], weights=votes, minlength=count)
         return np.asarray(totals / np.maximum(self.norms * own, 1e-12), np.float32)
 
@@ -110,6 +122,6 @@ class Asmk:
             read.append(Signs(np.frombuffer(own, np.int32, count), bits))
         self._file = SignFile.build(read, words=len(self._codebook), dim=self._dim)
 
-    def scores(self, descriptors: Floats) -> Floats:
+    def scores(self, descriptors: Floats, worth: Floats | None = None) -> Floats:
         """Kernels with the query, whose descriptors may each fall into several words."""
-        return self._file.scores(Signs.of(descriptors, self._codebook, nearest=NEAREST))
+        return self._file.scores(Signs.of(descriptors, self._codebook, nearest=NEAREST, worth=worth))

@@ -47,9 +47,10 @@ class Bags:
         starts = np.concatenate([[0], np.cumsum(present)])
         return cls(starts, document.astype(np.int32), values.astype(np.float32), idf, len(documents))
 
-    def scores(self, words: Words) -> Floats:
-        """The cosine of every document with a query's words (n,)."""
-        own, counts = np.unique(words, return_counts=True)
+    def scores(self, words: Words, worth: Floats | None = None) -> Floats:
+        """The cosine of every document with a query's words (n,), each counted once, or as much as it is worth."""
+        own, place = np.unique(words, return_inverse=True)
+        counts = np.bincount(place, weights=worth, minlength=len(own))
         weights = np.sqrt(counts) * self.idf[own]
         norm = float(np.sqrt((weights**2).sum()))
         if norm == 0.0:
@@ -97,6 +98,6 @@ class BagOfWords:
         """The inverted file."""
         self._bags = Bags.build([np.frombuffer(own, np.int32) for own in documents], words=len(self._codebook))
 
-    def scores(self, descriptors: Floats) -> Floats:
+    def scores(self, descriptors: Floats, worth: Floats | None = None) -> Floats:
         """Cosines of tf-idf."""
-        return self._bags.scores(self._codebook.words(descriptors)[:, 0])
+        return self._bags.scores(self._codebook.words(descriptors)[:, 0], worth)

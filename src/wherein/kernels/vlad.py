@@ -14,7 +14,7 @@ WORDS: Final = 64
 """Few words make a short embedding: its length is words · d."""
 
 
-def vlad(descriptors: Floats, codebook: Codebook) -> Floats:
+def vlad(descriptors: Floats, codebook: Codebook, worth: Floats | None = None) -> Floats:
     """(n, d) descriptors → (words · d,) unit norm: each word's part made equally long, then signed square roots.
 
     An image without descriptors is all zeros: it is like nothing.
@@ -22,7 +22,8 @@ def vlad(descriptors: Floats, codebook: Codebook) -> Floats:
     k, d = codebook.centroids.shape
     words = codebook.words(descriptors)[:, 0]
     sums = np.zeros((k, d), np.float32)
-    np.add.at(sums, words, descriptors - codebook.centroids[words])
+    apart = descriptors - codebook.centroids[words]
+    np.add.at(sums, words, apart if worth is None else worth[:, None] * apart)
     even = unit(sums).ravel()
     return unit(np.sign(even) * np.sqrt(np.abs(even)))
 
@@ -46,6 +47,6 @@ class Vlad:
         rows = np.frombuffer(b"".join(documents), np.float16).reshape(len(documents), self._rows.shape[1])
         self._rows = rows.astype(np.float32)
 
-    def scores(self, descriptors: Floats) -> Floats:
+    def scores(self, descriptors: Floats, worth: Floats | None = None) -> Floats:
         """Cosines."""
-        return np.asarray(self._rows @ vlad(descriptors, self._codebook), np.float32)
+        return np.asarray(self._rows @ vlad(descriptors, self._codebook, worth), np.float32)
