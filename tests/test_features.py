@@ -1,6 +1,9 @@
 """Local features: what is found, and how it is packed."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -127,3 +130,32 @@ def test_an_unknown_spec_is_answered_with_the_known(spec: str, said: str) -> Non
 
 def test_every_family_is_named() -> None:
     assert "rootsift" in feature_families()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts page faults as Linux does")
+def test_a_second_image_reuses_the_memory_of_the_first() -> None:
+    # A process of its own: what others have freed decides what the C library keeps.
+    code = """
+import resource, numpy as np
+from wherein.features import load_features
+from wherein.image import Image
+image = Image(np.random.default_rng(0).integers(0, 256, (360, 480, 3), dtype=np.uint8), (480, 360))
+family = load_features("rootsift")
+for _ in range(6):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    family.features(image, side=480)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    told = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert int(told) < 3000
+
+
+def test_every_thread_sees_the_same() -> None:
+    image = Image(np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8), (120, 90))
+    family = load_features("rootsift")
+    here = family.features(image, side=480)
+    with ThreadPoolExecutor(1) as pool:
+        there = pool.submit(family.features, image, side=480).result()
+    assert len(here) >= 20
+    assert np.array_equal(here.keypoints, there.keypoints)
+    assert np.array_equal(here.descriptors, there.descriptors)
