@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import shutil
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -26,7 +25,7 @@ import texts as wording
 from augment import scale
 from data import decode_all, read_rows
 from integers import to_integers
-from towers import CHANNELS_8, CHANNELS_16, CHANNELS_32, DIM, Backbone, ImageTower, Maps, TextTower
+from towers import CHANNELS_8, CHANNELS_16, CHANNELS_32, DIM, Backbone, ImageTower, Maps, TextTower, twice
 
 SIDE, DENSE, BASIS = 256, 64, 64
 # How much each map counts in the dense one: fine detail and parts lead, meaning helps.
@@ -36,32 +35,14 @@ WHITENING = 0.25
 RANGING = 60
 
 
-class Directions(NamedTuple):
-    """Two unit vectors `(d,)`: `silent` is orthogonal to every text, `common` is the mean of texts."""
-
-    silent: Tensor
-    common: Tensor
-
-
-def smoothing_matrix(side: int) -> Tensor:
-    """Binomial smoothing (1 4 6 4 1) of a row of `side` patches, borders repeated."""
-    once = torch.zeros(side, side)
-    for place in range(side):
-        for shift, weight in ((-1, 0.25), (0, 0.5), (1, 0.25)):
-            once[place, min(max(place + shift, 0), side - 1)] += weight
-    return once @ once
-
-
 class ImageGraph(nn.Module):
     """What the image file computes: embedding, patches and, once its projections are known, the dense map."""
 
     def __init__(
-        self, tower: ImageTower, directions: Directions, *, projections: list[NDArray[np.float32]] | None, share: float
+        self, tower: ImageTower, common: Tensor, *, projections: list[NDArray[np.float32]] | None, share: float
     ) -> None:
         super().__init__()
-        self.tower, self.mean_share = tower, share
-        self.silent, self.common = directions
-        self.smoothing = smoothing_matrix(SIDE // 16)
+        self.tower, self.common, self.mean_share = tower, common, share
         self.projections = nn.ModuleList()
         for weight in projections or []:
             conv = nn.Conv2d(weight.shape[1], DENSE, 1, bias=len(self.projections) == 0)
@@ -82,40 +63,26 @@ class ImageGraph(nn.Module):
             total = total + F.interpolate(projection(single), scale_factor=factor, mode="bilinear", align_corners=False)
         return total
 
-    def loudness(self, patches: Tensor, lengths: Tensor, linear: Tensor) -> Tensor:
-        """Unit patches `(n, gh * gw, d)` whose products with texts keep the strength of what is seen there.
+    def strength(self, patches: Tensor, linear: Tensor) -> Tensor:
+        """Patches `(n, gh * gw, d)` freed of what all texts share, and as long as what they show is of note.
 
-        Normalising a patch by itself makes a bare wall as loud as a fish. So a patch is weighted by its own length
-        and the linear head's at its place, smoothed, freed of what all texts share, and divided by the longest of its
-        image; a direction that no text has fills it up to unit length.
+        Normalising a patch by itself would make a bare wall as loud as a fish. So its length is its own times that of
+        the whole-image head's linear part at its place, and the longest of an image has length one.
         """
-        large = rows(F.interpolate(linear, scale_factor=2, mode="bilinear", align_corners=False))
-        mean = length(linear.mean((2, 3)))[:, None] * lengths.mean(1, keepdim=True)
-        strong = self.smooth(patches * (length(large) / mean))
-        strong = strong - (strong * self.common).sum(-1, keepdim=True) * self.common
-        squares = (strong * strong).sum(-1, keepdim=True)
-        most = squares.amax(1, keepdim=True)
-        rest = (most - squares).clamp(min=0).sqrt()
-        return unit(strong + rest * self.silent)
-
-    def smooth(self, patches: Tensor) -> Tensor:
-        """Patches `(n, gh * gw, d)` smoothed along both sides of their grid."""
-        side = len(self.smoothing)
-        lines = self.smoothing @ patches.reshape(-1, side, side * DIM)
-        return (self.smoothing @ lines.reshape(-1, side, side, DIM)).flatten(1, 2)
+        own = patches * length(rows(twice(linear)))
+        own = own - (own * self.common).sum(-1, keepdim=True) * self.common
+        return own / length(own).amax(1, keepdim=True)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         """(global `(n, d)`, patches `(n, gh, gw, d)`, dense `(n, dh, dw, c)` or the three maps)."""
         maps = self.tower.backbone(scale(pixels.permute(0, 3, 1, 2).float()))
-        head = self.tower.whole
-        linear = F.conv2d(maps.s32, head.weight[:, :, None, None], head.bias)
+        linear = self.tower.linear(maps.s32)
+        patches = rows(self.tower.patches(maps, linear))
         inner = F.relu(self.tower.whole_inner(maps.s32.mean((2, 3))))
         # The mean of the linear head over places is the linear head of the mean: `tower.project`, computed once.
         whole = unit(linear.mean((2, 3)) + self.tower.whole_outer(inner))
-        patches = rows(self.tower.patches(maps))
-        lengths = length(patches)
-        whole = unit(whole + self.mean_share * unit((patches / lengths).mean(1)))
-        grid = self.loudness(patches, lengths, linear).reshape(-1, SIDE // 16, SIDE // 16, DIM)
+        whole = unit(whole + self.mean_share * unit(unit(patches).mean(1)))
+        grid = self.strength(patches, linear).reshape(-1, SIDE // 16, SIDE // 16, DIM)
         if not self.projections:
             return whole, grid, *maps
         return whole, grid, unit(rows(self.dense(maps))).reshape(-1, SIDE // 8, SIDE // 8, DENSE)
@@ -148,11 +115,9 @@ class TextGraph(nn.Module):
         return F.normalize(self.tower(input_ids, attention_mask), dim=1)
 
 
-def text_directions(text: TextTower, tokens: Tensor) -> Directions:
-    """The direction no text has (384 inputs and a bias cannot fill 512 dimensions) and the one that all share."""
-    spanned = torch.cat([text.head.weight, text.head.bias[:, None]], 1).double()
-    silent = torch.linalg.svd(spanned, full_matrices=True)[0][:, -1].float()
-    return Directions(silent, F.normalize(F.normalize(text(tokens, tokens != 0), dim=1).mean(0), dim=0))
+def common_direction(text: TextTower, tokens: Tensor) -> Tensor:
+    """The unit mean `(d,)` of texts."""
+    return F.normalize(F.normalize(text(tokens, tokens != 0), dim=1).mean(0), dim=0)
 
 
 def load_towers(start: Path) -> tuple[ImageTower, TextTower]:
@@ -311,17 +276,15 @@ def split_gather(model: onnx.ModelProto, node: onnx.NodeProto, name: str) -> Non
         model.graph.node.insert(place + offset, part)
 
 
-def export_image(
-    tower: ImageTower, pictures: NDArray[np.uint8], out: Path, *, directions: Directions, share: float
-) -> None:
+def export_image(tower: ImageTower, pictures: NDArray[np.uint8], out: Path, *, common: Tensor, share: float) -> None:
     """`image.onnx` and `patch_basis.npy`; the dense projection and the basis are fitted on training pictures."""
     path, example = out / "image.onnx", torch.zeros(1, SIDE, SIDE, 3, dtype=torch.uint8)
-    plain = ImageGraph(tower, directions, projections=None, share=share)
+    plain = ImageGraph(tower, common, projections=None, share=share)
     write_graph(plain, (example,), path, names=["pixels"],
                 outputs=["global", "patches", "s8", "s16", "s32"])  # fmt: skip
     _, patches, *maps = run_graph(path, pictures)
     projections, bias = dense_projections(maps)
-    graph = ImageGraph(tower, directions, projections=projections, share=share)
+    graph = ImageGraph(tower, common, projections=projections, share=share)
     graph.centre(bias)
     write_graph(graph, (example,), path, names=["pixels"], outputs=["global", "patches", "dense"])
     fold_pads(path)
@@ -359,8 +322,8 @@ def main() -> None:
     with torch.no_grad():
         pictures = decode_all(args.data, chosen, workers=1)
         said = wording.encode([row["texts"][0] for row in chosen], wording.load_tokenizer(args.tokenizer, length=32))
-        directions = text_directions(text, torch.from_numpy(said).long())
-        export_image(image, pictures, args.out, directions=directions, share=args.mean_share)
+        common = common_direction(text, torch.from_numpy(said).long())
+        export_image(image, pictures, args.out, common=common, share=args.mean_share)
     shutil.copy(args.tokenizer, args.out / "tokenizer.json")
 
 

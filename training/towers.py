@@ -140,24 +140,36 @@ class ImageTower(nn.Module):
         self.patch_32 = nn.Conv2d(CHANNELS_32, 256, 1)
         self.patch_16 = nn.Conv2d(CHANNELS_16, 256, 1)
         self.patch_mix = nn.Conv2d(256, 256, 3, padding=1, groups=256)
+        self.patch_inner = nn.Conv2d(256, 256, 1)
+        nn.init.zeros_(self.patch_inner.weight)
         self.patch_out = nn.Conv2d(256, DIM, 1)
+        self.patch_direct = nn.Parameter(torch.zeros(DIM, 1, 1))
 
     def project(self, pooled: Tensor) -> Tensor:
         """Pooled features `(n, 1280)` to the shared space, not yet normalised."""
         inner = F.dropout(F.relu(self.whole_inner(pooled)), 0.1, self.training)
         return self.whole(pooled) + self.whole_outer(inner)
 
-    def patches(self, maps: Maps) -> Tensor:
+    def linear(self, s32: Tensor) -> Tensor:
+        """The linear part of the whole-image head at each place, `(n, 512, h/32, w/32)`."""
+        return F.conv2d(s32, self.whole.weight[:, :, None, None], self.whole.bias)
+
+    def patches(self, maps: Maps, linear: Tensor) -> Tensor:
         """Patch embeddings `(n, 512, h/16, w/16)`, not yet normalised."""
-        coarse = F.interpolate(self.patch_32(maps.s32), scale_factor=2, mode="bilinear", align_corners=False)
-        mixed = F.relu(coarse + self.patch_16(maps.s16))
-        return self.patch_out(F.relu(mixed + self.patch_mix(mixed)))
+        mixed = F.relu(twice(self.patch_32(maps.s32)) + self.patch_16(maps.s16))
+        mixed = F.relu(mixed + self.patch_mix(mixed))
+        return self.patch_out(mixed + F.relu(self.patch_inner(mixed))) + twice(self.patch_direct * linear)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(embedding `(n, 512)`, patches `(n, 512, gh, gw)`, pooled features `(n, 1280)`), none normalised."""
         maps = self.backbone(x)
         pooled = maps.s32.mean((2, 3))
-        return self.project(pooled), self.patches(maps), pooled
+        return self.project(pooled), self.patches(maps, self.linear(maps.s32)), pooled
+
+
+def twice(grid: Tensor) -> Tensor:
+    """A map at twice its size."""
+    return F.interpolate(grid, scale_factor=2, mode="bilinear", align_corners=False)
 
 
 class Layer(nn.Module):

@@ -251,6 +251,14 @@ def save(model: Model, folder: Path, name: str) -> None:
         save_file(state, folder / f"{name}-{part}.safetensors")
 
 
+def class_rows(pairs: Pairs, vocabulary: words.Vocabulary) -> dict[int, int]:
+    """The rows that show an ImageNet class, and which."""
+    numbers = words.class_numbers(vocabulary)
+    names = {i: words.plain_name(wording.class_name(row["texts"][0])) for i, row in enumerate(pairs.rows)
+             if row["source"] == "imagenet1000"}  # fmt: skip
+    return {i: numbers[name] for i, name in names.items() if name in numbers}
+
+
 def train(config: Config) -> None:
     """The whole run."""
     torch.manual_seed(config.seed)
@@ -269,9 +277,7 @@ def train(config: Config) -> None:
 
     vocabulary = words.read(Path(config.data) / "vocabulary.json")
     pairs = load_pairs(Path(config.data))
-    numbers = words.class_numbers(vocabulary)
-    classes = {i: numbers[name] for i, row in enumerate(pairs.rows) if row["source"] == "imagenet1000"
-               and (name := words.plain_name(wording.class_name(row["texts"][0]))) in numbers}  # fmt: skip
+    classes = class_rows(pairs, vocabulary)
     unseen = words.pick_unseen(vocabulary, config.seed)
     held = {pairs.rows[i]["file"] for i, number in classes.items() if number in set(unseen)}
     parts = split(pairs.rows, held, seed=0, whole=config.whole)

@@ -21,10 +21,11 @@ CELLS_HW: Final = (6, 6)
 
 
 def sixths(patches: Floats) -> Floats:
-    """(n, gh, gw, d) patches → (n, 6, 6, d): the mean patch of each sixth."""
+    """(n, gh, gw, d) patches → (n, 6, 6, d): the mean patch of each sixth; the longest of an image has unit norm."""
     flat = patches.reshape(len(patches), -1, patches.shape[-1])
     means = np.matmul(_sixths_of(patches.shape[1], patches.shape[2]), flat)
-    return np.asarray(means.reshape(len(patches), *CELLS_HW, -1), np.float32)
+    longest = np.linalg.norm(means, axis=-1).max(axis=1, initial=1e-12)
+    return np.asarray((means / longest[:, None, None]).reshape(len(patches), *CELLS_HW, -1), np.float32)
 
 
 @cache

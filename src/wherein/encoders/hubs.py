@@ -45,9 +45,14 @@ class Hubs:
         """(n, d) unit vectors with their head start taken away, unit norm again."""
         most = 0.999 * np.sqrt(1 - KEPT**2)
         lift = np.clip(-KEPT * STRENGTH * (self.head_start(images) - self.mean), -most, most)[:, None]
-        plain = KEPT * (images - (images @ self.u)[:, None] * self.u - (images @ self.v)[:, None] * self.v)
+        plain = KEPT * self.free(images)
         left = 1 - lift**2 - np.square(plain).sum(axis=1, keepdims=True)
         return np.asarray(plain + lift * self.u + np.sqrt(left) * self.v, np.float32)
+
+    def free(self, vectors: Floats) -> Floats:
+        """(…, d) without what lies along the two directions, which levelled texts would take for an answer."""
+        used = np.stack([self.u, self.v])
+        return np.asarray(vectors - (vectors @ used.T) @ used, np.float32)
 
     def level_texts(self, texts: Floats) -> Floats:
         """(n, d) unit vectors that feel the levelling, unit norm again."""

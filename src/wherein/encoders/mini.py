@@ -73,7 +73,7 @@ class MiniEncoder:
             return Encoded(*empty)
         runs = [self._image.run(None, {"pixels": batch[i : i + 1]}) for i in range(len(batch))]
         global_, patches, dense = (np.concatenate(parts) for parts in zip(*runs, strict=True))
-        return Encoded(self._hubs.level_images(global_), patches, dense)
+        return Encoded(self._hubs.level_images(global_), self._hubs.free(patches), dense)
 
     def texts(self, texts: Sequence[str]) -> Floats:
         """Embed texts, a bare noun or a sentence: (n, 512)."""
