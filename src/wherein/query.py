@@ -319,9 +319,9 @@ class Method:
         """The layers a collection must be indexed with to answer this method, and no more."""
         located = ("patches", "dense", "thumbs") if {"locate", "segrank"} & set(self.steps) else ()
         local = (self.local,) if self.local is not None else ()
-        cells = ("cells",) if self.grid is not None and self.embeds else ()
+        under = ("patches",) if self.grid is not None and self.embeds and self.context == "beside" else ()
         regions = ("proposals",) if self.search == "proposals" else ()
-        return tuple(dict.fromkeys(("global", self.layer, *cells, *located, *regions, *local)))
+        return tuple(dict.fromkeys(("global", self.layer, *under, *located, *regions, *local)))
 
     @property
     def embeds(self) -> bool:

@@ -26,8 +26,8 @@ WHOLE_SHARE: Final = 0.5
 """How much the whole image counts beside a place in it: what surrounds a thing says where to expect it,"""
 ANYWHERE_SHARE: Final = 2.0
 """and beside the best of hundreds of patches, one of which is always good by chance."""
-CELLS_SHARE: Final = 0.5
-"""How much the cells of one forward pass count beside crops of the same place."""
+PATCHES_SHARE: Final = 1.0
+"""How much the patches right under a box count beside the cells it touches."""
 _SAMPLE: Final = 4096
 _BLOCK: Final = 64
 WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
@@ -101,17 +101,30 @@ class PatchScorer:
         """Cosines with each image's best patch, or mean ones with what is under the box, less the usual ones."""
         coefficients = _projected(queries, self._basis)
         scores = np.full((self._count, len(queries)), -np.inf, np.float32)
-        usual = self._usual @ coefficients.T if self._grids and not self._alone else np.float32(0)
-        for start, block in _blocks(self._grids):
-            heat = block @ coefficients.T - usual
-            if where is None:
-                found = heat.max(axis=(1, 2))
-            else:
-                tiles = self._boxes[start : start + len(block)]
-                under = np.stack([_under(block.shape[1:3], tile, where) for tile in tiles])
-                found = _best_under(heat, under) if self._alone else _mean_under(heat, under)
-            np.maximum.at(scores, self._owners[start : start + len(block)], found)
+        find = self._best if where is None or self._alone else self._mean
+        covers: dict[Box | None, Floats] = {}
+        for start, grid, rows in _blocks(self._grids):
+            tiles = self._boxes[start : start + len(rows)]
+            for tile in set(tiles) - covers.keys():
+                covers[tile] = _under(grid.shape[1:3], tile, where)
+            found = find(grid, rows, np.stack([covers[tile] for tile in tiles]), coefficients)
+            np.maximum.at(scores, self._owners[start : start + len(rows)], found)
         return scores.T
+
+    def _best(self, grid: Array, rows: Ints, under: Floats, coefficients: Floats) -> Floats:
+        """(n, m): the best patch of each row under (n, gh, gw)."""
+        usual = np.float32(0) if self._alone else self._usual @ coefficients.T
+        heat = as_floats(grid[rows]) @ coefficients.T - usual
+        return np.asarray(np.where(under[..., None] > 0.0, heat, np.float32(-np.inf)).max(axis=(1, 2)))
+
+    def _mean(self, grid: Array, rows: Ints, under: Floats, coefficients: Floats) -> Floats:
+        """(n, m): the mean patch of each row under (n, gh, gw), reading no others; −∞ where no tile is."""
+        most = under.max(axis=0)
+        down, across = slice(*_ends(most.max(axis=1))), slice(*_ends(most.max(axis=0)))
+        unusual = as_floats(grid[rows, down, across]) - self._usual[down, across]
+        share = under.sum(axis=(1, 2))[:, None]
+        means = np.einsum("nhw,nhwc->nc", under[:, down, across], unusual, optimize=True) / np.maximum(share, 1e-12)
+        return np.where(share > 0.0, means @ coefficients.T, np.float32(-np.inf))
 
     @cached_property
     def _usual(self) -> Floats:
@@ -161,10 +174,11 @@ class SumScorer:
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
         """How far each image stands out."""
+        shares = [look.anywhere if where is None and look.anywhere is not None else look.share for look in self._looks]
         parts = [
-            (look.anywhere if where is None and look.anywhere is not None else look.share)
-            * standardised(look.scorer.scores(queries, where))
-            for look in self._looks
+            share * standardised(look.scorer.scores(queries, where))
+            for look, share in zip(self._looks, shares, strict=True)
+            if share
         ]
         return np.asarray(np.sum(parts, axis=0), np.float32)
 
@@ -268,12 +282,20 @@ def blocks_of(grid: Array, rows: Ints) -> Iterator[Floats]:
         yield as_floats(grid[rows[start : start + _BLOCK]])
 
 
-def _blocks(grids: Sequence[tuple[Array, Ints]]) -> Iterator[tuple[int, Floats]]:
+def _blocks(grids: Sequence[tuple[Array, Ints]]) -> Iterator[tuple[int, Array, Ints]]:
+    """(number of the first row, its shard, some of its rows in use), until all were given."""
     start = 0
     for grid, rows in grids:
-        for block in blocks_of(grid, rows):
-            yield start, block
-            start += len(block)
+        for place in range(0, len(rows), _BLOCK):
+            some = rows[place : place + _BLOCK]
+            yield start, grid, some
+            start += len(some)
+
+
+def _ends(weights: Floats) -> tuple[int, int]:
+    """The first place that weighs something and the one after the last; (0, 0) where none does."""
+    places = np.flatnonzero(weights)
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
 
 
 def _projected(queries: Floats, basis: Floats | None) -> Floats:
@@ -288,18 +310,6 @@ def _under(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Float
     across = _spans(shape[1], outer.x1, outer.x2, low=where.x1, high=where.x2)
     down = _spans(shape[0], outer.y1, outer.y2, low=where.y1, high=where.y2)
     return np.asarray(np.outer(down, across), np.float32)
-
-
-def _mean_under(heat: Floats, under: Floats) -> Floats:
-    """(n, gh, gw, m) and (n, gh, gw) → (n, m): the mean under a box; −∞ where the box is not in the tile."""
-    share = under.sum(axis=(1, 2))[:, None]
-    means = np.einsum("nhw,nhwm->nm", under, heat, optimize=True) / np.maximum(share, 1e-12)
-    return np.where(share > 0.0, means, np.float32(-np.inf))
-
-
-def _best_under(heat: Floats, under: Floats) -> Floats:
-    """(n, gh, gw, m) and (n, gh, gw) → (n, m): the best under a box; −∞ where the box is not in the tile."""
-    return np.asarray(np.where(under[..., None] > 0.0, heat, np.float32(-np.inf)).max(axis=(1, 2)))
 
 
 def _spans(count: int, first: float, last: float, *, low: float, high: float) -> Floats:

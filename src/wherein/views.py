@@ -11,7 +11,7 @@ from typing import Final, cast
 import numpy as np
 
 from wherein.cells import pool_cells
-from wherein.embed import CELLS, PROPOSALS, features_of, layers_of, local_layer
+from wherein.embed import PROPOSALS, features_of, layers_of, local_layer
 from wherein.encoders import Encoder, Floats
 from wherein.errors import CollectionCorrupt, InputError, QueryError
 from wherein.expansion import Weighting, augment
@@ -21,7 +21,7 @@ from wherein.query import AUGMENT, Method
 from wherein.region import Box, Grid
 from wherein.scorers import (
     ANYWHERE_SHARE,
-    CELLS_SHARE,
+    PATCHES_SHARE,
     WHOLE_SHARE,
     CellScorer,
     Look,
@@ -75,6 +75,13 @@ class _Places:
     boxes: list[Box | None]
     images: Ints
     owners: Ints
+
+    def of(self, images: Ints) -> _Places:
+        """The rows of some images alone, in their order."""
+        number = np.full(len(self.images), -1, np.int64)
+        number[_numbers(self.images, images)] = np.arange(len(images))
+        kept = np.flatnonzero(number[self.owners] >= 0)
+        return _Places(self.rows[kept], [self.boxes[row] for row in kept.tolist()], images, number[self.owners[kept]])
 
 
 class Views:
@@ -131,14 +138,11 @@ class Views:
         return View(places.images, scorer, self._store, self._local(encoder, method, places.images))
 
     def _beside(self, encoder: Encoder, method: Method, images: Ints) -> Iterator[Look]:
-        """What counts beside a look at places: the whole image and, beside crops, the cells of one forward pass."""
-        if method.grid is not None and method.fill == "crop" and encoder.grid_hw is not None:
-            layer = self._layer(encoder, CELLS, method)
-            places, grid = self._places(layer), Grid(36)
-            rows = self._cells(layer, places, grid, encoder)
-            if not np.array_equal(places.images, images):
-                rows = rows[:, _numbers(places.images, images)]
-            yield Look(CellScorer(rows, grid.boxes(), choose=method.cells), CELLS_SHARE)
+        """What counts beside a look at places: the whole image and, beside a grid, the patches right under the box."""
+        if method.grid is not None and encoder.grid_hw is not None:
+            layer = self._layer(encoder, "patches", method)
+            patches = self._patches(layer, self._places(layer).of(images), encoder, method)
+            yield Look(patches, PATCHES_SHARE, anywhere=0.0)
         whole = self._whole(self._layer(encoder, "global", method), images)
         anywhere = ANYWHERE_SHARE if method.search == "patches" else None
         yield Look(WholeScorer(whole, np.arange(len(whole)), [None] * len(whole)), WHOLE_SHARE, anywhere)
