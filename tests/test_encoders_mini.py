@@ -10,6 +10,7 @@ from wherein.demo import PHOTOS, examples
 from wherein.encoders import Floats, load, unit
 from wherein.encoders.hubs import STRENGTH, Hubs
 from wherein.encoders.mini import WEIGHTS
+from wherein.image import decode
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +62,14 @@ def test_levelled_vectors_keep_unit_norm(hubs: Hubs) -> None:
         assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
 
 
-def test_the_shipped_directions_are_used_by_no_text() -> None:
+def test_the_shipped_directions_are_used_by_no_text_and_no_patch() -> None:
     encoder = load("mini")
     stored = Hubs.read(WEIGHTS / "hubs.npz")
+    photo = encoder.prepare(decode(PHOTOS / "cat.jpg"))
+    patches = encoder.images(photo[None]).patches
+    assert patches is not None
+    assert np.abs(patches @ np.stack([stored.u, stored.v], axis=1)).max() < 1e-5
+    assert 0.99 < np.linalg.norm(patches, axis=-1).max() < 1.001
     texts = encoder.texts(["a dog on the beach", "okapi", "two people in a red boat", "xyzzy"])
     along = texts @ np.stack([stored.u, stored.v], axis=1)
     assert np.allclose(along, [1 / np.sqrt(2), 0.0], atol=1e-3)

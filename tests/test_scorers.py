@@ -9,6 +9,7 @@ import pytest
 
 import wherein
 from wherein import Box, Part
+from wherein.cells import sixths
 from wherein.region import Grid
 from wherein.scorers import WHOLE_SHARE, CellScorer, Look, PatchScorer, SumScorer, WholeScorer
 
@@ -126,5 +127,43 @@ def test_a_collection_without_cells_says_how_to_add_them(tmp_path: Path, picture
     picture("red").save(tmp_path / "photos" / "red.png")
     with wherein.open(tmp_path / "c", create=True, encoder="toy") as collection:
         collection.add(tmp_path / "photos", layers=("global", "patches"))
-        with pytest.raises(wherein.InputError, match="--layers global,thumbs,cells"):
+        with pytest.raises(wherein.InputError, match="--layers global,cells,patches,thumbs"):
             collection.search(Part(text="red", where=Box(0, 0, 0.5, 0.5)))
+
+
+def test_right_under_the_box_counts_beside_the_cell_around_it(tmp_path: Path, picture: Picture) -> None:
+    (tmp_path / "photos").mkdir()
+    for name, corner in {
+        "in-the-box": (0, 0),
+        "beside-it": (16, 16),
+        "a": (56, 56),
+        "b": (56, 0),
+        "c": (0, 56),
+    }.items():
+        image = picture("blue").resize((64, 64))
+        image.paste(picture("red").resize((8, 8)), corner)
+        image.save(tmp_path / "photos" / f"{name}.png")
+    with wherein.open(tmp_path / "c", create=True, encoder="toy:8") as collection:
+        collection.add(tmp_path / "photos")
+        part = Part(text="red", where=Box(0, 0, 0.125, 0.125))
+        apart = collection.search(part, method="static-5")
+        assert apart[0].image_id == "in-the-box.png"
+        assert apart[0].score > apart[1].score + 1.0
+        alike = collection.search(part, method="static-5~alone")
+        assert alike[0].score == pytest.approx(alike[1].score, abs=0.02)
+
+
+def test_a_look_that_counts_nothing_anywhere_is_not_asked() -> None:
+    made = SumScorer(Look(scorer({1: (0, 0.5)})), Look(patches((0, 0, 1.0), images=4), 1.0, anywhere=0.0))
+    assert made.scores(TEXT, None).argmax() == 1
+    assert made.scores(TEXT, Box(0, 0, 0.25, 0.25))[0, 0] > made.scores(TEXT, None)[0, 0]
+
+
+def test_the_cells_of_an_image_are_as_long_as_what_they_show_beside_the_others() -> None:
+    grid = np.zeros((1, 6, 6, 2), np.float32)
+    grid[0, 0, 0] = 0.5, 0.0
+    grid[0, 5, 5] = 0.0, 0.25
+    cells = sixths(grid)[0]
+    assert cells[0, 0] == pytest.approx([1.0, 0.0])
+    assert cells[5, 5] == pytest.approx([0.0, 0.5])
+    assert not sixths(np.zeros((1, 6, 6, 2), np.float32)).any()

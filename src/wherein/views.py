@@ -251,7 +251,7 @@ class Views:
             )
         if not self._store.manifest.layers:
             raise InputError(f"{self._store.folder}: nothing is indexed yet. Run `wherein index FOLDER` first.")
-        wanted = ",".join(dict.fromkeys(("global", "thumbs", kind)))
+        wanted = ",".join(dict.fromkeys((*method.layers, "thumbs")))
         raise InputError(
             f"{self._store.folder}: has no {kind} layer of {encoder.spec}, which method {method} needs. Add it with "
             f"`wherein index --encoder {encoder.spec} --layers {wanted}`."
