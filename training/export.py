@@ -136,6 +136,7 @@ def write_graph(
     graph: nn.Module, inputs: tuple[Tensor, ...], path: Path, *, names: list[str], outputs: list[str]
 ) -> None:
     """Trace a module to ONNX with a free batch size (and free text length)."""
+    graph.eval()  # tracing puts back the mode it finds, and a tower in training would answer by chance from then on
     free = {name: {0: "n", 1: "t"} if inputs[0].ndim == 2 and name in names else {0: "n"} for name in names + outputs}
     torch.onnx.export(
         graph,
@@ -310,7 +311,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="training archives, for the two bases")
     parser.add_argument("--tokenizer", type=Path, required=True)
-    parser.add_argument("--mean-share", type=float, default=0.5, help="weight of the mean patch in the embedding")
+    parser.add_argument("--mean-share", type=float, default=0.3, help="weight of the mean patch in the embedding")
     parser.add_argument("--pictures", type=int, default=120, help="how many training pictures are measured")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()

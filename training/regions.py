@@ -35,6 +35,7 @@ from train import (
     build_optimizer,
     class_rows,
     masked_softmax,
+    mix,
     save,
     schedule,
     update_average,
@@ -169,6 +170,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=768)
     parser.add_argument("--mosaics", type=int, default=384)
     parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--kept", type=float, default=0.4, help="share of the start's patch head in the saved one")
     parser.add_argument("--seed", type=int, default=2)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
@@ -236,6 +238,8 @@ def main() -> None:
         if step % 500 == 0:
             say(step=step, average=measure(average))
     say(step=step, average=measure(average))
+    average = mix(average, begun, args.kept)
+    say(step=step, kept=args.kept, average=measure(average))
     save(average, Path(args.out), args.name)
 
 

@@ -140,8 +140,6 @@ class ImageTower(nn.Module):
         self.patch_32 = nn.Conv2d(CHANNELS_32, 256, 1)
         self.patch_16 = nn.Conv2d(CHANNELS_16, 256, 1)
         self.patch_mix = nn.Conv2d(256, 256, 3, padding=1, groups=256)
-        self.patch_inner = nn.Conv2d(256, 256, 1)
-        nn.init.zeros_(self.patch_inner.weight)
         self.patch_out = nn.Conv2d(256, DIM, 1)
         self.patch_direct = nn.Parameter(torch.zeros(DIM, 1, 1))
 
@@ -158,7 +156,7 @@ class ImageTower(nn.Module):
         """Patch embeddings `(n, 512, h/16, w/16)`, not yet normalised."""
         mixed = F.relu(twice(self.patch_32(maps.s32)) + self.patch_16(maps.s16))
         mixed = F.relu(mixed + self.patch_mix(mixed))
-        return self.patch_out(mixed + F.relu(self.patch_inner(mixed))) + twice(self.patch_direct * linear)
+        return self.patch_out(mixed) + twice(self.patch_direct * linear)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(embedding `(n, 512)`, patches `(n, 512, gh, gw)`, pooled features `(n, 1280)`), none normalised."""
