@@ -13,18 +13,20 @@ import argparse
 import copy
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import augment
 import losses
 import vocabulary as words
 from config import Config
-from data import load_pairs, split
+from data import Pairs, load_pairs, split
 from export import load_towers
 from tables import Tables, build_tables, draw_texts, text_targets, unit
 from towers import Backbone, ImageTower, Maps, load_backbone
@@ -159,8 +161,60 @@ def probe_mosaics(tower: ImageTower, pictures: Tensor, said: Tensor, *, tiles: i
     }
 
 
-def main() -> None:
-    """The whole run."""
+@dataclass(frozen=True)
+class School:
+    """Who learns from what: the student, the average of its past, its teachers, and everything they are shown."""
+
+    model: Model
+    average: Model
+    begun: Model
+    classifier: Backbone
+    tables: Tables
+    spoken: Spoken
+
+
+def open_school(args: argparse.Namespace, pairs: Pairs, vocabulary: words.Vocabulary, config: Config) -> School:
+    """Load the towers, free the patch head, embed every text."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    classifier = load_backbone(Path(args.data) / "lite2.pth").eval().requires_grad_(False)
+    model = Model(*load_towers(Path(args.start))).to(device, memory_format=torch.channels_last).requires_grad_(False)
+    tables = build_tables(pairs, vocabulary, model.text, config=config, unseen=[], device=device)
+    begun = copy.deepcopy(model)
+    for name, parameter in model.image.named_parameters():
+        parameter.requires_grad_(name.startswith("patch"))
+    classifier = classifier.to(device, memory_format=torch.channels_last)
+    return School(model, copy.deepcopy(model), begun, classifier, tables, speak(model, tables))
+
+
+def learn(
+    school: School, rows: NDArray[np.int64], repeats: NDArray[np.int64], config: Config, args: argparse.Namespace
+) -> Iterator[tuple[int, dict[str, Tensor]]]:
+    """Train until the time is up; gives each step's number and terms."""
+    model, device = school.model, school.tables.pictures.device
+    optimizer = build_optimizer(model, config)
+    rng = np.random.default_rng(args.seed)
+    queue: list[Tensor] = []
+    started, step = time.time(), 0
+    while (progress := (time.time() - started) / args.seconds) < 1:
+        for group in optimizer.param_groups:
+            group["lr"] = group["peak"] * schedule(progress)
+        if not queue:
+            queue = list(batches(rows, repeats, batch=args.batch, rng=rng).to(device))
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
+            terms = step_losses(model.image, (school.begun.image, school.classifier), school.tables, school.spoken,
+                                queue.pop(), mosaics=args.mosaics, weights=Weights())  # fmt: skip
+            loss = torch.stack(list(terms.values())).sum()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 5.0)
+        optimizer.step()
+        step += 1
+        update_average(school.average, model, min(0.998, step / (step + 20)))
+        yield step, terms
+
+
+def parse() -> argparse.Namespace:
+    """Options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--start", required=True, help="towers of the second run, without -image.safetensors")
@@ -172,10 +226,14 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--kept", type=float, default=0.4, help="share of the start's patch head in the saved one")
     parser.add_argument("--seed", type=int, default=2)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """The whole run."""
+    args = parse()
     torch.manual_seed(args.seed)
     torch.backends.cuda.matmul.allow_tf32 = True
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     begin = time.time()
     log = (Path(args.out) / f"{args.name}.log").open("w")
 
@@ -192,16 +250,8 @@ def main() -> None:
     unseen = set(words.pick_unseen(vocabulary, 0))
     held_files = {pairs.rows[i]["file"] for i, number in classes.items() if number in unseen}
     parts = split(pairs.rows, held_files, seed=0, whole=True)
-    classifier = load_backbone(Path(args.data) / "lite2.pth").eval().requires_grad_(False)
-    classifier = classifier.to(device, memory_format=torch.channels_last)
-    model = Model(*load_towers(Path(args.start))).to(device, memory_format=torch.channels_last).requires_grad_(False)
-    tables = build_tables(pairs, vocabulary, model.text, config=config, unseen=[], device=device)
-    spoken = speak(model, tables)
-    begun = copy.deepcopy(model)
-    for name, parameter in model.image.named_parameters():
-        parameter.requires_grad_(name.startswith("patch"))
-    average = copy.deepcopy(model)
-    optimizer = build_optimizer(model, config)
+    school = open_school(args, pairs, vocabulary, config)
+    device = school.tables.pictures.device
     held = torch.from_numpy(parts.captions).to(device)
     held_pictures = torch.from_numpy(pairs.pictures[parts.captions]).to(device)
 
@@ -209,38 +259,22 @@ def main() -> None:
         found = validate(of, pairs, parts, classes, config, vocabulary, device)
         of.eval()
         torch.manual_seed(args.seed)
+        said = school.spoken.texts[school.tables.main[held, 0]]
         for tiles in (2, 3, 4):
-            found |= probe_mosaics(of.image, held_pictures, spoken.texts[tables.main[held, 0]], tiles=tiles)
+            found |= probe_mosaics(of.image, held_pictures, said, tiles=tiles)
         return found
 
-    say(arguments=vars(args), rows=len(pairs.rows), train=len(parts.train), start=measure(begun))
-    rng = np.random.default_rng(args.seed)
+    say(arguments=vars(args), rows=len(pairs.rows), train=len(parts.train), start=measure(school.begun))
     repeats = np.array([FOCUS.get(pairs.rows[row]["source"], 1) for row in parts.train])
-    queue: list[Tensor] = []
-    started, step = time.time(), 0
-    while (progress := (time.time() - started) / args.seconds) < 1:
-        for group in optimizer.param_groups:
-            group["lr"] = group["peak"] * schedule(progress)
-        if not queue:
-            queue = list(batches(parts.train, repeats, batch=args.batch, rng=rng).to(device))
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
-            terms = step_losses(model.image, (begun.image, classifier), tables, spoken, queue.pop(),
-                                mosaics=args.mosaics, weights=Weights())  # fmt: skip
-            loss = torch.stack(list(terms.values())).sum()
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 5.0)
-        optimizer.step()
-        step += 1
-        update_average(average, model, min(0.998, step / (step + 20)))
+    for step, terms in learn(school, parts.train, repeats, config, args):
         if step % 50 == 1:
             say(step=step, **{name: round(value.item(), 4) for name, value in terms.items()})
         if step % 500 == 0:
-            say(step=step, average=measure(average))
-    say(step=step, average=measure(average))
-    average = mix(average, begun, args.kept)
-    say(step=step, kept=args.kept, average=measure(average))
-    save(average, Path(args.out), args.name)
+            say(step=step, average=measure(school.average))
+    say(average=measure(school.average))
+    saved = mix(school.average, school.begun, args.kept)
+    say(kept=args.kept, average=measure(saved))
+    save(saved, Path(args.out), args.name)
 
 
 if __name__ == "__main__":
