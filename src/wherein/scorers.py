@@ -23,7 +23,9 @@ from wherein.region import Box, iou, overlap
 from wherein.shards import Array
 
 WHOLE_SHARE: Final = 0.5
-"""How much the whole image counts beside a place in it: what surrounds a thing says where to expect it,"""
+"""How much the whole image counts beside a place in it: what surrounds a thing says where to expect it;"""
+GRID_WHOLE_SHARE: Final = 0.25
+"""beside the cells of a grid and the patches under the box, which see some of that;"""
 ANYWHERE_SHARE: Final = 2.0
 """and beside the best of hundreds of patches, one of which is always good by chance."""
 PATCHES_SHARE: Final = 1.0

@@ -21,6 +21,7 @@ from wherein.query import AUGMENT, Method
 from wherein.region import Box, Grid
 from wherein.scorers import (
     ANYWHERE_SHARE,
+    GRID_WHOLE_SHARE,
     PATCHES_SHARE,
     WHOLE_SHARE,
     CellScorer,
@@ -144,8 +145,9 @@ class Views:
             patches = self._patches(layer, self._places(layer).of(images), encoder, method)
             yield Look(patches, PATCHES_SHARE, anywhere=0.0)
         whole = self._whole(self._layer(encoder, "global", method), images)
-        anywhere = ANYWHERE_SHARE if method.search == "patches" else None
-        yield Look(WholeScorer(whole, np.arange(len(whole)), [None] * len(whole)), WHOLE_SHARE, anywhere)
+        share = WHOLE_SHARE if method.grid is None else GRID_WHOLE_SHARE
+        anywhere = ANYWHERE_SHARE if method.search == "patches" else WHOLE_SHARE
+        yield Look(WholeScorer(whole, np.arange(len(whole)), [None] * len(whole)), share, anywhere)
 
     def _local(self, encoder: Encoder, method: Method, images: Ints) -> LocalIndex | None:
         if method.local is None:
