@@ -123,9 +123,11 @@ class PatchScorer:
         """(n, m): the mean patch of each row under (n, gh, gw), reading no others; −∞ where no tile is."""
         most = under.max(axis=0)
         down, across = slice(*_ends(most.max(axis=1))), slice(*_ends(most.max(axis=0)))
-        unusual = as_floats(grid[rows, down, across]) - self._usual[down, across]
+        weights, width = under[:, down, across].reshape(len(rows), 1, -1), grid.shape[-1]
+        seen = np.matmul(weights, as_floats(grid[rows, down, across]).reshape(len(rows), -1, width))[:, 0]
+        usual = weights[:, 0] @ self._usual[down, across].reshape(-1, width)
         share = under.sum(axis=(1, 2))[:, None]
-        means = np.einsum("nhw,nhwc->nc", under[:, down, across], unusual, optimize=True) / np.maximum(share, 1e-12)
+        means = (seen - usual) / np.maximum(share, 1e-12)
         return np.where(share > 0.0, means @ coefficients.T, np.float32(-np.inf))
 
     @cached_property
