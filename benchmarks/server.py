@@ -8,7 +8,6 @@ The collection holds made-up embeddings of the usual size (512 numbers an image)
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import multiprocessing
 import re
@@ -25,50 +24,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import PIL.Image
-
 import wherein
-from wherein.embed import layers_of
-from wherein.encoders import load
-from wherein.records import FileRecord, ImageRecord
-from wherein.store import THUMBS, Layer, Piece, Store
+from made_up import image_id, make_collection
 
 HERE = "/api/v1/collections/images"
-
-
-def make(folder: Path, images: int, encoder: str) -> None:
-    """A collection of random unit vectors; every image has a thumbnail."""
-    model = load(encoder)
-    (layer,) = layers_of(model, ["global"])
-    store = Store.create(folder / ".wherein")
-    store.add_root(folder)
-    store.add_layers([layer, Layer(THUMBS, THUMBS)])
-    store.serve(model.spec)
-    rng = np.random.default_rng(0)
-    thumbs = [_jpeg(rng) for _ in range(64)]
-    with store.writing():
-        for start in range(0, images, 4096):
-            count = min(4096, images - start)
-            rows = rng.standard_normal((count, *layer.shape)).astype(np.float32)
-            rows /= np.linalg.norm(rows, axis=-1, keepdims=True)
-            store.commit([_piece(start + n, rows[n : n + 1], layer, thumbs[n % 64]) for n in range(count)])
-    store.close()
-
-
-def _piece(number: int, row: np.ndarray[Any, Any], layer: Layer, thumb: bytes) -> Piece:
-    path = f"{number // 1000:04}/{number:07}.jpg"
-    file = FileRecord("", path, 1, number, number.to_bytes(16, "big"))
-    return Piece(
-        file, ImageRecord(path, (640, 480), 1.7e9 + number), (None,), {layer.name: row.astype(layer.dtype)}, thumb
-    )
-
-
-def _jpeg(rng: np.random.Generator) -> bytes:
-    buffer = io.BytesIO()
-    small = PIL.Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)).resize((256, 192))
-    small.save(buffer, "JPEG", quality=80)
-    return buffer.getvalue()
 
 
 def ask(port: int, method: str, path: str, body: Any = None) -> bytes:
@@ -157,8 +116,8 @@ def _thumbs(port: int, ids: list[str], seconds: float, results: multiprocessing.
 
 def thumbs_a_second(port: int, ids: list[str], *, seconds: float = 4.0, clients: int = 4) -> float:
     """From memory, over kept connections, as a browser does it."""
-    for image_id in ids:
-        ask(port, "GET", f"{HERE}/thumb?image_id={image_id}")
+    for name in ids:
+        ask(port, "GET", f"{HERE}/thumb?image_id={name}")
     results: multiprocessing.Queue[int] = multiprocessing.Queue()
     crowd = [multiprocessing.Process(target=_thumbs, args=(port, ids, seconds, results)) for _ in range(clients)]
     for one in crowd:
@@ -199,7 +158,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home) / "images"
         folder.mkdir()
-        timed(f"making {options.images:,} images", lambda: make(folder, options.images, options.encoder))
+        timed(
+            f"making {options.images:,} images",
+            lambda: make_collection(folder, images=options.images, encoder=options.encoder),
+        )
         words = [sys.executable, "-m", "wherein", "serve", "-c", str(folder), "--port", "0"]
         server = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
         try:
@@ -213,7 +175,7 @@ def main() -> None:
             print(f"first hit after the engine's answer   {first:8.1f} ms   (≤ 150)")
             print(f"all 60 hits after the engine's answer {last:8.1f} ms")
             print(f"first hit drawn in Chromium after it    {on_the_page(port):8.1f} ms   (≤ 150)")
-            ids = [f"{n // 1000:04}/{n:07}.jpg" for n in range(0, options.images, max(1, options.images // 500))][:500]
+            ids = [image_id(n) for n in range(0, options.images, max(1, options.images // 500))][:500]
             print(f"thumbnails from memory                {thumbs_a_second(port, ids):8.0f} /s   (≥ 500)")
             errors, median, most = searchers(port)
             print(

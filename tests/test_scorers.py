@@ -9,7 +9,7 @@ import pytest
 
 import wherein
 from wherein import Box, Part
-from wherein.cells import sixths
+from wherein.cells import Cells, PlaceRows, lengths_of, sixths
 from wherein.region import Grid
 from wherein.scorers import WHOLE_SHARE, CellScorer, Look, PatchScorer, SumScorer, WholeScorer
 
@@ -24,7 +24,15 @@ def scorer(shown: dict[int, tuple[int, float]], *, images: int = 4, choose: str 
     rows[..., 1] = 1.0
     for image, (cell, cosine) in shown.items():
         rows[cell, image] = (cosine, (1 - cosine**2) ** 0.5)
-    return CellScorer(rows.astype(np.float16), CELLS, choose=choose)
+    return CellScorer(as_cells(rows), CELLS, choose=choose)
+
+
+def as_cells(rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> Cells:
+    """(cells, images, d) directions, each cell stored by itself."""
+    values = np.rint(127 * rows.transpose(1, 0, 2)).astype(np.int8)
+    stored = [PlaceRows(values, np.arange(len(values)), np.arange(len(values)))]
+    shares = np.eye(len(rows), dtype=np.float32)
+    return Cells(stored, shares, lengths_of(stored, shares, images=len(values)))
 
 
 @pytest.mark.parametrize("choose", ["soft", "best", "any"])
@@ -85,7 +93,7 @@ def test_alone_the_best_patch_and_the_best_cell_count_by_their_cosines() -> None
     made = patches(*((image, 15, 0.9) for image in range(3)), (1, 0, 0.5), alone=True)
     assert made.scores(TEXT, None)[0] == pytest.approx([0.9] * 3, abs=0.01)
     assert made.scores(TEXT, Box(0, 0, 0.5, 0.25))[0] == pytest.approx([0.0, 0.5, 0.0], abs=0.01)
-    cells = CellScorer(np.full((9, 1, 2), [0.6, 0.8], np.float32), CELLS, choose="any", alone=True)
+    cells = CellScorer(as_cells(np.full((9, 1, 2), [0.6, 0.8], np.float32)), CELLS, choose="any", alone=True)
     assert cells.scores(TEXT, Box(0, 0, 0.5, 0.25)) == pytest.approx(np.array([[0.6]]), abs=0.01)
     assert (made.kind, cells.kind) == ("cosine", "cosine")
 

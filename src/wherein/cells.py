@@ -1,23 +1,28 @@
 """Grids of patches → cells: the mean patch of each place of an image.
 
-A collection keeps the mean patch of each sixth at full width (the layer `cells`); every static grid is pooled from
-those, since halves, thirds and quarters of an image are made of sixths or nearly so.
+A collection keeps the mean patch of each sixth at full width (the layer `cells`); the cells of every static grid are
+means of those, since halves, thirds and quarters of an image are made of sixths or nearly so. A cosine with such a
+mean is a mean of products over its length, so sixths are all that is stored and read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
 
-from wherein.encoders import Floats, unit
+from wherein.encoders import Floats
+from wherein.index import Ints
 from wherein.masks import coverage
 from wherein.region import Box, Grid
 from wherein.shards import Array
 
 CELLS_HW: Final = (6, 6)
+BLOCK_VALUES: Final = 1 << 18
+"""So many numbers at a time stay in a core's cache, where reading them costs least."""
 
 
 def sixths(patches: Floats) -> Floats:
@@ -34,16 +39,56 @@ def _sixths_of(gh: int, gw: int) -> Floats:
     return np.stack([coverage(cell, shape=(gh, gw)).ravel() for cell in Grid(36).boxes()])
 
 
-def pool_cells(grids: Iterator[Floats], cells: Sequence[Box], *, count: int) -> Array:
-    """(cells, count, c) halves: each cell's mean, from blocks of grids (n, gh, gw, c)."""
-    pooled: Array | None = None
-    start = 0
-    for block in grids:
-        weights = np.stack([coverage(cell, shape=block.shape[1:3]) for cell in cells]).reshape(len(cells), -1)
-        flat = block.reshape(len(block), -1, block.shape[-1])
-        means = unit(np.asarray(np.einsum("cp,npd->cnd", weights, flat, optimize=True), np.float32))
-        if pooled is None:
-            pooled = np.empty((len(cells), count, block.shape[-1]), np.float16)
-        pooled[:, start : start + len(block)] = means
-        start += len(block)
-    return np.empty((len(cells), 0, 1), np.float16) if pooled is None else pooled
+@dataclass(frozen=True, slots=True)
+class PlaceRows:
+    """What is stored of places of every image, as whole numbers; only their direction counts."""
+
+    values: Array
+    """(n, places, d), int8: a shard, or what was read of it"""
+    rows: Ints
+    """(r,) its rows in use"""
+    images: Ints
+    """(r,) the number of the image that each is of"""
+
+    def blocks(self, places: Ints) -> Iterator[tuple[Ints, Floats]]:
+        """(images (b,), their values (b, chosen places, d))."""
+        step = max(1, BLOCK_VALUES // max(1, len(places) * self.values.shape[-1]))
+        for start in range(0, len(self.rows), step):
+            rows = self.rows[start : start + step]
+            yield self.images[start : start + step], self.values[rows[:, None], places].astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells of a grid in every image, each the mean of some places of it, of unit length."""
+
+    stored: Sequence[PlaceRows]
+    shares: Floats
+    """(cells, places): what each cell takes of each place"""
+    lengths: Floats
+    """(cells, images): how long each mean is before it is scaled"""
+
+    def cosines(self, queries: Floats, chosen: Sequence[int]) -> Floats:
+        """(m, d) queries with the chosen cells: (chosen, m, images); 0 where a cell shows nothing."""
+        shares = self.shares[list(chosen)]
+        places = np.flatnonzero(shares.any(axis=0))
+        found = np.zeros((self.lengths.shape[1], len(chosen), len(queries)), np.float32)
+        for stored in self.stored:
+            for images, values in stored.blocks(places):
+                found[images] = np.matmul(shares[:, places], values @ queries.T)
+        lengths = np.maximum(self.lengths[list(chosen), None], 1e-12)
+        return np.asarray(found.transpose(1, 2, 0) / lengths, np.float32)
+
+
+def shares_of(cells: Sequence[Box]) -> Floats:
+    """(cells, 36): what each cell of a grid takes of each sixth."""
+    return np.stack([coverage(cell, shape=CELLS_HW).ravel() for cell in cells])
+
+
+def lengths_of(stored: Sequence[PlaceRows], shares: Floats, *, images: int) -> Floats:
+    """(cells, images): the length of each cell's mean."""
+    lengths = np.zeros((len(shares), images), np.float32)
+    for each in stored:
+        for numbers, values in each.blocks(np.arange(shares.shape[1])):
+            lengths[:, numbers] = np.linalg.norm(np.matmul(shares, values), axis=-1).T
+    return lengths

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from wherein.cells import BLOCK_VALUES, Cells
 from wherein.encoders import Encoder, Floats
 from wherein.errors import ImageError, QueryError
 from wherein.evidence import standardised
@@ -103,32 +104,31 @@ class PatchScorer:
         """Cosines with each image's best patch, or mean ones with what is under the box, less the usual ones."""
         coefficients = _projected(queries, self._basis)
         scores = np.full((self._count, len(queries)), -np.inf, np.float32)
-        find = self._best if where is None or self._alone else self._mean
-        covers: dict[Box | None, Floats] = {}
-        for start, grid, rows in _blocks(self._grids):
-            tiles = self._boxes[start : start + len(rows)]
-            for tile in set(tiles) - covers.keys():
-                covers[tile] = _under(grid.shape[1:3], tile, where)
-            found = find(grid, rows, np.stack([covers[tile] for tile in tiles]), coefficients)
-            np.maximum.at(scores, self._owners[start : start + len(rows)], found)
+        best = where is None or self._alone
+        for grid, rows, owners, tile in self._alike:
+            under = _under(grid.shape[1:3], tile, where)
+            down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
+            shares = under[down, across].ravel()
+            if not len(shares):
+                continue
+            usual = np.float32(0) if self._alone else self._usual[down, across] @ coefficients.T
+            for some in _blocks(rows, size=len(shares) * grid.shape[-1]):
+                patches = grid[rows[some], down, across].astype(np.float32)
+                heat = (patches @ (_step(grid) * coefficients).T - usual).reshape(len(patches), len(shares), -1)
+                found = heat.max(axis=1) if best else np.tensordot(heat, shares / shares.sum(), axes=(1, 0))
+                np.maximum.at(scores, owners[some], found)
         return scores.T
 
-    def _best(self, grid: Array, rows: Ints, under: Floats, coefficients: Floats) -> Floats:
-        """(n, m): the best patch of each row under (n, gh, gw)."""
-        usual = np.float32(0) if self._alone else self._usual @ coefficients.T
-        heat = as_floats(grid[rows]) @ coefficients.T - usual
-        return np.asarray(np.where(under[..., None] > 0.0, heat, np.float32(-np.inf)).max(axis=(1, 2)))
-
-    def _mean(self, grid: Array, rows: Ints, under: Floats, coefficients: Floats) -> Floats:
-        """(n, m): the mean patch of each row under (n, gh, gw), reading no others; −∞ where no tile is."""
-        most = under.max(axis=0)
-        down, across = slice(*_ends(most.max(axis=1))), slice(*_ends(most.max(axis=0)))
-        weights, width = under[:, down, across].reshape(len(rows), 1, -1), grid.shape[-1]
-        seen = np.matmul(weights, as_floats(grid[rows, down, across]).reshape(len(rows), -1, width))[:, 0]
-        usual = weights[:, 0] @ self._usual[down, across].reshape(-1, width)
-        share = under.sum(axis=(1, 2))[:, None]
-        means = (seen - usual) / np.maximum(share, 1e-12)
-        return np.where(share > 0.0, means @ coefficients.T, np.float32(-np.inf))
+    @cached_property
+    def _alike(self) -> list[tuple[Array, Ints, Ints, Box | None]]:
+        """(shard, some of its rows, their images, the tile they all are of)."""
+        alike = []
+        for (grid, rows), start in zip(self._grids, self._bounds.tolist(), strict=False):
+            of_tile = dict[Box | None, list[int]]()
+            for number, tile in enumerate(self._boxes[start : start + len(rows)]):
+                of_tile.setdefault(tile, []).append(number)
+            alike += [(grid, rows[some], self._owners[start:][some], tile) for tile, some in of_tile.items()]
+        return alike
 
     @cached_property
     def _usual(self) -> Floats:
@@ -200,37 +200,43 @@ class CellScorer:
     `alone` keeps the cosines, as the study scores.
     """
 
-    def __init__(self, rows: Array, cells: Sequence[Box], *, choose: str, alone: bool = False) -> None:
-        """`rows` (cells, images, d): cell-major, so that a place reads only its cells."""
-        self._rows, self._cells, self._choose = rows, cells, choose
+    def __init__(self, cells: Cells, boxes: Sequence[Box], *, choose: str, alone: bool = False) -> None:
+        """`boxes` says where each of the `cells` is."""
+        self._cells, self._boxes, self._choose = cells, boxes, choose
+        self._last: tuple[bytes, Box | None, Floats] | None = None
         self.kind = "cosine" if alone else "standardised"
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
         """How far the chosen cells stand out."""
-        each, weights = self._each(queries, where)
+        chosen, weights = self._chosen(where)
+        each = self._each(queries, where, chosen)
         soft = self._choose == "soft" and where is not None
         return np.asarray(np.einsum("c,cmn->mn", weights, each) if soft else each.max(axis=0), np.float32)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
         """The chosen cell that stands out most."""
         chosen, _ = self._chosen(where)
-        each, _ = self._each(query[None], where)
-        return [self._cells[chosen[best]] for best in each[:, 0, images].argmax(axis=0).tolist()]
+        each = self._each(query[None], where, chosen)
+        return [self._boxes[chosen[best]] for best in each[:, 0, images].argmax(axis=0).tolist()]
 
-    def _each(self, queries: Floats, where: Box | None) -> tuple[Floats, Floats]:
-        """(chosen cells, m, images) scores, and the cells' weights."""
-        chosen, weights = self._chosen(where)
-        cosines = np.stack([queries @ as_floats(self._rows[cell]).T for cell in chosen])
-        return cosines if self.kind == "cosine" else standardised(cosines), weights
+    def _each(self, queries: Floats, where: Box | None, chosen: Sequence[int]) -> Floats:
+        """(chosen cells, m, images) scores; the last are kept, because their regions are asked for next."""
+        last, asked = self._last, queries.tobytes()
+        if last is not None and last[:2] == (asked, where):
+            return last[2]
+        cosines = self._cells.cosines(queries, chosen)
+        each = cosines if self.kind == "cosine" else standardised(cosines)
+        self._last = (asked, where, each)
+        return each
 
     def _chosen(self, where: Box | None) -> tuple[list[int], Floats]:
         if where is None:
-            return list(range(len(self._cells))), np.ones(len(self._cells), np.float32)
+            return list(range(len(self._boxes))), np.ones(len(self._boxes), np.float32)
         if self._choose == "best":
-            scores = [iou(cell, where) for cell in self._cells]
+            scores = [iou(cell, where) for cell in self._boxes]
             return [scores.index(max(scores))], np.ones(1, np.float32)
-        touched = [number for number, cell in enumerate(self._cells) if overlap(cell, where) > 0.0]
-        weights = np.array([iou(self._cells[number], where) for number in touched], np.float32)
+        touched = [number for number, cell in enumerate(self._boxes) if overlap(cell, where) > 0.0]
+        weights = np.array([iou(self._boxes[number], where) for number in touched], np.float32)
         return touched, weights / weights.sum()
 
 
@@ -267,8 +273,7 @@ class TheoreticalScorer:
 
 def as_floats(stored: Array) -> Floats:
     """Stored rows as numbers: 127ths and halves back to floats."""
-    values = np.asarray(stored, np.float32)
-    return values / np.float32(127) if stored.dtype == np.int8 else values
+    return np.asarray(stored, np.float32) * _step(stored)
 
 
 def patch_box(x: int, y: int, shape: tuple[int, ...], *, tile: Box | None) -> Box:
@@ -280,20 +285,16 @@ def patch_box(x: int, y: int, shape: tuple[int, ...], *, tile: Box | None) -> Bo
     return Box(left, top, min(1.0, left + width), min(1.0, top + height))
 
 
-def blocks_of(grid: Array, rows: Ints) -> Iterator[Floats]:
-    """The used rows of a shard as floats, a block at a time."""
-    for start in range(0, len(rows), _BLOCK):
-        yield as_floats(grid[rows[start : start + _BLOCK]])
+def _blocks(rows: Ints, *, size: int) -> Iterator[slice]:
+    """A few rows at a time, of `size` numbers each."""
+    step = max(1, BLOCK_VALUES // size)
+    for start in range(0, len(rows), step):
+        yield slice(start, start + step)
 
 
-def _blocks(grids: Sequence[tuple[Array, Ints]]) -> Iterator[tuple[int, Array, Ints]]:
-    """(number of the first row, its shard, some of its rows in use), until all were given."""
-    start = 0
-    for grid, rows in grids:
-        for place in range(0, len(rows), _BLOCK):
-            some = rows[place : place + _BLOCK]
-            yield start, grid, some
-            start += len(some)
+def _step(stored: Array) -> np.float32:
+    """What one counts for in stored numbers."""
+    return np.float32(1 / 127 if stored.dtype == np.int8 else 1)
 
 
 def _ends(weights: Floats) -> tuple[int, int]:

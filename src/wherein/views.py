@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import numpy as np
 
-from wherein.cells import pool_cells
+from wherein.cells import Cells, PlaceRows, lengths_of, shares_of
 from wherein.embed import PROPOSALS, features_of, layers_of, local_layer
 from wherein.encoders import Encoder, Floats
 from wherein.errors import CollectionCorrupt, InputError, QueryError
@@ -32,7 +32,6 @@ from wherein.scorers import (
     TheoreticalScorer,
     WholeScorer,
     as_floats,
-    blocks_of,
 )
 from wherein.shards import Array, read_array, write_array
 from wherein.store import Layer, Store
@@ -220,25 +219,27 @@ class Views:
         for shard in np.unique(rows[:, 1]).tolist():
             yield self._store.array(layer.name, shard), rows[rows[:, 1] == shard, 2]
 
-    def _cells(self, layer: Layer, places: _Places, grid: Grid, encoder: Encoder) -> Array:
-        """(cells, images, c): from the crops' own layer, or pooled from the layer `cells` and kept under derived/."""
+    def _cells(self, layer: Layer, places: _Places, grid: Grid, encoder: Encoder) -> Cells:
+        """From the crops' own layer, or as means of the layer `cells`; how long those are is kept under derived/."""
+        images = len(places.images)
         if layer.kind == str(grid):
-            rows = self._matrix(layer, places.rows).astype(np.float16)
-            return np.ascontiguousarray(rows.reshape(len(places.images), -1, encoder.dim).transpose(1, 0, 2))
-        whole = places.rows[[box is None for box in places.boxes]]
+            crops = np.empty((len(places.rows), encoder.dim), np.int8)
+            for shard, inside in _by_shard(places.rows):
+                crops[inside] = _whole_numbers(self._store.array(layer.name, shard)[places.rows[inside, 2]])
+            stored = [PlaceRows(crops.reshape(images, -1, encoder.dim), np.arange(images), np.arange(images))]
+            shares = np.eye(len(crops) // max(images, 1), dtype=np.float32)
+            return Cells(stored, shares, lengths_of(stored, shares, images=images))
+        whole, shares = places.rows[[box is None for box in places.boxes]], shares_of(grid.boxes())
+        stored = [
+            PlaceRows(_flat(self._store.array(layer.name, shard)), whole[inside, 2], inside)
+            for shard, inside in _by_shard(whole)
+        ]
         signature = hashlib.blake2b(whole.tobytes(), digest_size=6).hexdigest()
-        path = self._store.folder / "derived" / f"{grid}.{layer.name}.{signature}.npy"
+        path = self._store.folder / "derived" / f"lengths.{grid}.{layer.name}.{signature}.npy"
         if not path.exists():
-            self._keep(path, self._pool(layer, whole, grid), instead_of=f"{grid}.{layer.name}.*.npy")
-        return read_array(path)
-
-    def _pool(self, layer: Layer, rows: Ints, grid: Grid) -> Array:
-        order = np.lexsort((rows[:, 2], rows[:, 1]))
-        blocks = (b for shard, used in self._grids(layer, rows[order]) for b in blocks_of(shard, used))
-        pooled = pool_cells(blocks, grid.boxes(), count=len(rows))
-        result = np.empty_like(pooled)
-        result[:, order] = pooled
-        return result
+            made = lengths_of(stored, shares, images=images)
+            self._keep(path, made, instead_of=f"*{grid}.{layer.name}.*.npy")
+        return Cells(stored, shares, np.array(read_array(path)))
 
     def _layer(self, encoder: Encoder, kind: str, method: Method) -> Layer:
         layers: Sequence[Layer] = layers_of(encoder, [kind])
@@ -258,6 +259,25 @@ class Views:
             f"{self._store.folder}: has no {kind} layer of {encoder.spec}, which method {method} needs. Add it with "
             f"`wherein index --encoder {encoder.spec} --layers {wanted}`."
         )
+
+
+def _by_shard(rows: Ints) -> Iterator[tuple[int, Ints]]:
+    """(a shard, which of the rows (n, 3) lie in it, in its order)."""
+    for shard in np.unique(rows[:, 1]).tolist():
+        inside = np.flatnonzero(rows[:, 1] == shard)
+        yield shard, inside[np.argsort(rows[inside, 2], kind="stable")]
+
+
+def _flat(grids: Array) -> Array:
+    """(n, gh, gw, d) → (n, gh · gw, d)."""
+    return grids.reshape(len(grids), -1, grids.shape[-1])
+
+
+def _whole_numbers(vectors: Array) -> Array:
+    """(n, d) directions as int8, the largest number of each 127."""
+    values = np.asarray(vectors, np.float32)
+    largest = np.abs(values).max(axis=-1, keepdims=True, initial=1e-12)
+    return np.asarray(np.rint(values * (127 / largest)), np.int8)
 
 
 def _numbers(known: Ints, wanted: Ints) -> Ints:
