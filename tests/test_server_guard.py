@@ -97,6 +97,12 @@ def test_a_token_is_asked_for_everywhere_but_health(filled: Path, serve: Serve) 
         assert client.get(HERE, headers={"authorization": "Bearer secret"}).status_code == 200
 
 
+@pytest.mark.parametrize(("host", "token"), [("0.0.0.0", None), ("::", None), ("0.0.0.0", ""), ("127.0.0.1", " ")])
+def test_no_server_is_made_that_others_reach_without_a_token(host: str, token: str | None) -> None:
+    with pytest.raises(wherein.InputError, match="token"):
+        Settings(host=host, token=token)
+
+
 def test_the_printed_address_leaves_a_cookie_that_scripts_cannot_read(filled: Path, serve: Serve) -> None:
     address = serve(filled, settings=Settings(token="secret"))
     with httpx.Client(base_url=address, trust_env=False, verify=False) as client:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 import wherein
 
@@ -47,6 +48,32 @@ def test_reachable_from_elsewhere_it_makes_up_a_token(collection: wherein.Collec
         assert get(f"{address}api/v1/collections").status_code == 401
         headers = {"authorization": f"Bearer {token}"}
         assert get(f"{address}api/v1/collections", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("token", ["", " "])
+def test_a_blank_token_keeps_nobody_out_and_is_refused(
+    collection: wherein.Collection, folder: Path, token: str
+) -> None:
+    words = ["serve", "-c", str(folder), "--host", "0.0.0.0", "--port", "0", "--token", token]
+    command = [sys.executable, "-m", "wherein", *words]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr.splitlines()) == (
+        2,
+        ["wherein: --token: is blank, and would keep nobody out. Give one, or leave the option out."],
+    )
+
+
+def test_bound_to_all_it_answers_at_the_address_it_is_reached_at(collection: wherein.Collection, folder: Path) -> None:
+    with serving("-c", str(folder), "--host", "0.0.0.0", "--port", "0", "--token", "secret") as line:
+        (port,) = re.findall(r":(\d+)/", line)
+        headers = {"authorization": "Bearer secret"}
+        for at, host, status in (
+            ("127.0.0.2", "127.0.0.2", 200),
+            ("127.0.0.1", "127.0.0.2", 421),
+            ("127.0.0.2", "evil.example", 421),
+        ):
+            answer = get(f"http://{at}:{port}/api/v1/collections", headers={**headers, "host": f"{host}:{port}"})
+            assert answer.status_code == status, (at, host)
 
 
 def test_a_port_that_is_taken_is_said_in_one_line(collection: wherein.Collection, folder: Path) -> None:

@@ -12,6 +12,8 @@ import typer
 if TYPE_CHECKING:
     import socket
 
+    from wherein.server.settings import Settings
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -49,14 +51,16 @@ def serve(
     settings = Settings(
         host=host,
         port=listener.getsockname()[1],
-        token=token,
+        token=None if token is None else token.strip(),
         hosts=tuple(allow_host or ()),
         index_roots=tuple(root.expanduser().absolute() for root in index_root or ()),
         reports=None if reports is None else reports.expanduser().absolute(),
     )
     app = create_app(folders, settings)
-    address = _address(settings.host, settings.port, token)
+    address = _address(settings.host, settings.port, settings.token)
     typer.echo(f"wherein is at {address}   (Ctrl-C stops)", err=True)
+    if settings.everywhere:
+        typer.echo(_from_elsewhere(settings), err=True)
     if open_:
         typer.launch(address)
     config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=2)
@@ -82,5 +86,20 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _address(host: str, port: int, token: str | None) -> str:
-    shown = "127.0.0.1" if host in ("0.0.0.0", "") else f"[{host}]" if ":" in host else host
+    from wherein.server.settings import EVERYWHERE
+
+    shown = "127.0.0.1" if host in EVERYWHERE else f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/" + ("" if token is None else f"?token={token}")
+
+
+def _from_elsewhere(settings: Settings) -> str:
+    """Where other machines find a server that listens at every address."""
+    import socket
+
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: only asks which way out would be taken
+            found = _address(probe.getsockname()[0], settings.port, settings.token)
+    except OSError:
+        found = "any address of this machine"
+    return f"from other machines at {found}   (by a name: --allow-host NAME)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -83,7 +84,7 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         name = _host_name(host)
-        if name not in self._settings.names:
+        if name not in self._settings.names and not (self._settings.everywhere and name == _reached_at(scope)):
             raise _Refused(421, f"host {name!r} is not served here. Allow it with --allow-host {name or 'NAME'}.")
         origin = headers.get("origin")
         foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
@@ -161,6 +162,16 @@ def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower().rstrip(".")
+
+
+def _reached_at(scope: Scope) -> str:
+    """The address of this machine at which the request came in: no name that somebody else could point here."""
+    address = str((scope.get("server") or ("",))[0])
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return ""
+    return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def _navigation(headers: Headers) -> bool:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from wherein.errors import InputError
+
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+EVERYWHERE: Final = ("0.0.0.0", "::", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +31,21 @@ class Settings:
     max_upload_pixels: int = 64_000_000
     upload_seconds: float = 30.0
 
+    def __post_init__(self) -> None:
+        if self.token is not None and not self.token.strip():
+            raise InputError("--token: is blank, and would keep nobody out. Give one, or leave the option out.")
+        if self.token is None and not is_loopback(self.host):
+            raise InputError(f"--host {self.host}: other machines can reach it, so it needs a token. Give --token.")
+
     @property
-    def loopback(self) -> bool:
-        """Whether only this machine can reach the server."""
-        return is_loopback(self.host)
+    def everywhere(self) -> bool:
+        """Whether it listens at every address of this machine."""
+        return self.host in EVERYWHERE
 
     @property
     def names(self) -> frozenset[str]:
         """The host names that are answered."""
-        own = () if self.host in ("0.0.0.0", "::", "") else (self.host,)
+        own = () if self.everywhere else (self.host,)
         return frozenset(name.lower() for name in (*LOOPBACK_NAMES, *own, *self.hosts))
 
 
