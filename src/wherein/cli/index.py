@@ -23,7 +23,9 @@ def index(
     paths: Annotated[list[Path] | None, typer.Argument(help="Folders or files; none: all folders known.")] = None,
     collection: CollectionOption = None,
     encoder: Annotated[str | None, typer.Option(help="What describes the images, e.g. mini or onnx:FOLDER.")] = None,
-    layers: Annotated[str | None, typer.Option(help="What to keep: global,patches,dense,thumbs,local.")] = None,
+    layers: Annotated[
+        str | None, typer.Option(help="What to keep: global,patches,cells,dense,thumbs,local,proposals,pyramid.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one a core.")] = None,
     max_pixels: Annotated[int | None, typer.Option(min=1, help="The most pixels one image may decode to.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and keep the collection up to date.")] = False,
