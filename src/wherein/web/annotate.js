@@ -37,13 +37,14 @@ async function step(view, author, run, prompt) {
     thanks(view, next, "That was the last image. ");
     return;
   }
-  const texts = [];
+  let listed = [];
   const list = h("ol", { class: "regions" });
   const stage = h("div", { class: "stage" }, h("img", { src: thumbUrl(state.collection, next.image_id, 1024), alt: "The image to describe", draggable: "false" }));
-  const boxes = new Boxes(stage, { most: 20, maxArea: next.largest, label: "region", change: (boxes, { drawn = false } = {}) => {
+  const boxes = new Boxes(stage, { most: 20, maxArea: next.largest, label: "region", change: (items, { drawn = false } = {}) => {
     // A box that moves must not take the focus from itself, nor from what is being written.
-    if (boxes.length !== list.children.length) list.replaceChildren(...boxes.map(line));
-    boxes.forEach((box, number) => list.children[number].querySelector(".area").replaceWith(areaOf(box)));
+    if (items.length !== listed.length || items.some((item, number) => item !== listed[number])) list.replaceChildren(...items.map(line));
+    listed = [...items];
+    items.forEach(({ box }, number) => list.children[number].querySelector(".area").replaceWith(areaOf(box)));
     if (drawn) list.querySelector("li:last-child input")?.focus();
   } });
   const area = (box) => (box[2] - box[0]) * (box[3] - box[1]);
@@ -51,14 +52,13 @@ async function step(view, author, run, prompt) {
     const large = area(box) > next.largest + 1e-9;
     return h("span", { class: `area ${large ? "problem-text" : "quiet"}` }, `${percent(area(box))} of the image${large ? `: at most ${percent(next.largest)}` : ""}`);
   };
-  const line = (box, number) => {
-    texts[number] ??= { short: "", long: "" };
+  const line = ({ box, about }, number) => {
     const field = (kind, label) => h(kind === "short" ? "input" : "textarea", {
-      value: texts[number][kind], placeholder: label, "aria-label": `${label} of region ${number + 1}`, maxlength: kind === "short" ? "200" : "2000",
-      oninput: (event) => { texts[number][kind] = event.target.value; },
+      value: about[kind] ?? "", placeholder: label, "aria-label": `${label} of region ${number + 1}`, maxlength: kind === "short" ? "200" : "2000",
+      oninput: (event) => { about[kind] = event.target.value; },
     });
     return h("li", {}, h("div", { class: "row" }, h("span", { class: "number" }, number + 1), areaOf(box), h("span", { class: "grow" }),
-      iconButton("no", `Remove region ${number + 1}`, () => { texts.splice(number, 1); boxes.remove(number); }, { class: "icon small" })),
+      iconButton("no", `Remove region ${number + 1}`, () => boxes.remove(number), { class: "icon small" })),
     field("short", "Short description"), field("long", "Long description"));
   };
   const send = async (regions) => {
@@ -70,7 +70,7 @@ async function step(view, author, run, prompt) {
     }
   };
   const save = () => {
-    const regions = boxes.boxes.map((box, number) => ({ box: rounded(box), short: texts[number].short.trim(), long: texts[number].long.trim() }));
+    const regions = boxes.items.map(({ box, about }) => ({ box: rounded(box), short: about.short?.trim(), long: about.long?.trim() }));
     if (!regions.length) say("Draw at least one region first.", { error: true });
     else if (regions.some((region) => !region.short || !region.long)) say("Every region needs a short and a long description.", { error: true });
     else send(regions);

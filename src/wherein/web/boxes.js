@@ -1,12 +1,15 @@
 // Drawing boxes on a picture or a blank canvas: by pointer, or by keyboard (arrows move, Shift + arrows resize).
 
-import { h } from "./dom.js";
+import { h, say } from "./dom.js";
 
 const clamp = (value) => Math.min(1, Math.max(0, value));
 const STEP = 0.02;
 const LEAST = 0.015;
 
-/** A surface over `stage` (position: relative). `change(boxes, {drawn})` is called after every change; `drawn`: by pointer, just now. */
+/**
+ * A surface over `stage` (position: relative). `change(items, {drawn})` is called after every change; `drawn`: by pointer, just now.
+ * An item is {box, about}: what its owner notes in `about` goes where the box goes, and with it when it is removed.
+ */
 export class Boxes {
   constructor(stage, { most = 1, change = () => {}, label = "box", maxArea = 1, done = () => {} } = {}) {
     Object.assign(this, { stage, most, change, label, maxArea, done, items: [] });
@@ -28,23 +31,26 @@ export class Boxes {
     this.items[index].element.remove();
     this.items.splice(index, 1);
     this.items.forEach((item, number) => this.#name(item, number));
-    this.change(this.boxes);
+    this.change(this.items);
   }
 
-  /** Add a box; without one, in the middle, for the keyboard. */
-  add(box = [0.35, 0.35, 0.65, 0.65], { focus = false, quiet = false } = {}) {
+  /** Add a box; without one, in the middle, for the keyboard. A single box gives way to the next; of several none does. */
+  add(box = [0.35, 0.35, 0.65, 0.65], { focus = false, quiet = false, about = {} } = {}) {
     if (this.items.length >= this.most) {
-      this.items[0].element.remove();
-      this.items.shift();
+      if (this.most > 1) {
+        say(`There is room for ${this.most}: remove one first.`, { error: true });
+        return null;
+      }
+      this.clear();
     }
     const element = h("div", { class: "box", tabindex: "0", role: "group", onkeydown: (event) => this.#key(event, item) });
-    const item = { box: [...box], element };
+    const item = { box: [...box], element, about };
     this.items.push(item);
     this.items.forEach((one, number) => this.#name(one, number));
     this.layer.append(element);
     this.#place(item);
     if (focus) element.focus();
-    if (!quiet) this.change(this.boxes);
+    if (!quiet) this.change(this.items);
     return item;
   }
 
@@ -94,7 +100,7 @@ export class Boxes {
       if (item.box[2] - item.box[0] < LEAST || item.box[3] - item.box[1] < LEAST) this.remove(this.items.indexOf(item));
       else {
         item.element.focus();
-        this.change(this.boxes, { drawn: !held });
+        this.change(this.items, { drawn: !held });
       }
     };
     this.layer.addEventListener("pointermove", move);
@@ -112,7 +118,7 @@ export class Boxes {
       if (event.shiftKey) item.box = [x1, y1, clamp(Math.max(x1 + STEP, x2 + dx)), clamp(Math.max(y1 + STEP, y2 + dy))];
       else if (x1 + dx >= 0 && x2 + dx <= 1 && y1 + dy >= 0 && y2 + dy <= 1) item.box = [x1 + dx, y1 + dy, x2 + dx, y2 + dy];
       this.#place(item);
-      this.change(this.boxes);
+      this.change(this.items);
     } else return;
     event.preventDefault();
     event.stopPropagation();
