@@ -200,6 +200,15 @@ def test_subregion_run_and_its_box_statistics(tmp_path: Path, subregion_data: Pa
     assert Journal(tmp_path / "out/answers.ndjson")["skippable/anna/0/long"]["rank"] == 1
 
 
+def test_target_only_compares_cosines_with_cosines(tmp_path: Path, subregion_data: Path, go: Go) -> None:
+    with pytest.raises(SpecError, match=r"toy\+static-9 are of the kind standardised.*~best~crop~alone"):
+        go("subregion", subregion_data, tmp_path / "fused", method="toy+static-9", target_only=True)
+    go("subregion", subregion_data, tmp_path / "alone", method="toy+static-9~best~crop~alone", target_only=True)
+    kept = Journal(tmp_path / "alone/answers.ndjson")
+    assert kept.score_kinds == {"cosine"}
+    assert all(-1 <= kept[name]["score"] <= 1 for name in kept)
+
+
 def test_target_only_changes_the_target_alone() -> None:
     hits = [wherein.Hit("a", 0.9), wherein.Hit("b", 0.5), wherein.Hit("c", 0.4)]
     finer = [wherein.Hit("c", 0.9), wherein.Hit("b", 0.8), wherein.Hit("a", 0.1)]

@@ -12,7 +12,7 @@ from wherein.errors import DataError
 
 
 class Journal(Mapping[str, dict[str, Any]]):
-    """`answers.ndjson`: one line per finished question, `{"question", "seconds", "answer"}`, and cost lines.
+    """`answers.ndjson`: a line per question, `{"question", "seconds", "score_kind", "answer"}`, and cost lines.
 
     Answers are read from disk when they are looked at: full rankings of a large benchmark do not fit in memory.
     """
@@ -22,6 +22,7 @@ class Journal(Mapping[str, dict[str, Any]]):
         self.path = path
         self.seconds: list[float] = []
         self.costs: list[dict[str, Any]] = []
+        self.score_kinds: set[str] = set()  # empty where the run was made before they were kept
         self._places: dict[str, int] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -44,9 +45,9 @@ class Journal(Mapping[str, dict[str, Any]]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def answer(self, question_id: str, *, seconds: float, kept: Mapping[str, Any]) -> None:
+    def answer(self, question_id: str, *, seconds: float, kept: Mapping[str, Any], score_kind: str) -> None:
         """Record a finished question."""
-        self._append({"question": question_id, "seconds": seconds, "answer": dict(kept)})
+        self._append({"question": question_id, "seconds": seconds, "score_kind": score_kind, "answer": dict(kept)})
 
     def cost(self, **figures: Any) -> None:
         """Record a running cost."""
@@ -75,6 +76,7 @@ class Journal(Mapping[str, dict[str, Any]]):
         elif line["question"] not in self._places:
             self._places[line["question"]] = place
             self.seconds.append(line["seconds"])
+            self.score_kinds |= {line["score_kind"]} if "score_kind" in line else set()
 
     def _mend(self) -> None:
         """Cut the file after its last whole line."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import wherein
-from wherein import Collection, Hit, Method, Query
+from wherein import Collection, Method, Query, Ranking
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.journal import Journal, SetupLog
 from wherein.bench.report import json_safe
@@ -172,7 +172,7 @@ def _ask(
             continue
         search = _Timed(collection, method=method)
         kept = task.ask(_reduced(question, plan), search, position)
-        journal.answer(question.question_id, seconds=search.seconds, kept=kept)
+        journal.answer(question.question_id, seconds=search.seconds, kept=kept, score_kind=search.score_kind)
         journal.note(search.notes)
     watch(Step("asking", len(questions), len(questions)))
 
@@ -208,10 +208,11 @@ class _Timed:
     method: Method
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    score_kind: str = ""
 
     def __call__(
         self, query: Query, *, k: int | None = None, method: Method | None = None, tags: Sequence[str] = ()
-    ) -> Sequence[Hit]:
+    ) -> Ranking:
         """Search; a filtered search serves the protocol, not the user, and is not timed."""
         started = time.perf_counter()
         hits = self.collection.search(
@@ -219,6 +220,7 @@ class _Timed:
         )
         self.seconds += 0.0 if tags else time.perf_counter() - started
         self.notes = (*self.notes, *hits.notes)
+        self.score_kind = hits.score_kind
         return hits
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from wherein import Hit, Method, Query
+from wherein import Hit, Method, Query, Ranking
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation
 from wherein.errors import SpecError
 
@@ -24,7 +24,7 @@ class Search(Protocol):
 
     def __call__(
         self, query: Query, *, k: int | None = None, method: Method | None = None, tags: Sequence[str] = ()
-    ) -> Sequence[Hit]:
+    ) -> Ranking:
         """Hits, best first; the time is counted, except that of a search with `tags`."""
         ...
 

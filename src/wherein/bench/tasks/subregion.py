@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from wherein import Box, Hit, Method, Part, Query
+from wherein import Box, Hit, Method, Part, Query, Ranking
 from wherein.bench.boxes import box_statistics, clipped, perturbed
 from wherein.bench.datasets import subregion
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.task import Answers, Options, Question, Search, Task
-from wherein.errors import DataError
+from wherein.errors import DataError, SpecError
 
 FRAME_FOLDERS: Final = ("frames", "keyframes", "images")
 
@@ -84,9 +84,11 @@ class SubRegionTask(Task):
         if not 0 <= annotation.frame < len(names):
             raise DataError(f"{question.question_id}: frame {annotation.frame} is not among the {len(names)} frames")
         target = names[annotation.frame]
-        hits = search(question.query)
+        ranking = search(question.query)
+        hits: Sequence[Hit] = ranking
         if self.options.target_only:
-            hits = target_only(search(placeless(question.query), method=WHOLE), hits, target=target)
+            require_cosines(ranking)
+            hits = target_only(search(placeless(question.query), method=WHOLE), ranking, target=target)
         found = next((place for place, hit in enumerate(hits) if hit.image_id == target), None)
         return {
             "rank": len(position) if found is None else found + 1,
@@ -122,6 +124,15 @@ WHOLE: Final = Method(search="whole")
 def placeless(query: Query) -> Query:
     """The query without its places."""
     return Query(parts=tuple(replace(one, where=None) for one in query.parts))
+
+
+def require_cosines(ranking: Ranking) -> None:
+    """Refuse a method whose scores are on another scale than those of whole images."""
+    if ranking.score_kind != "cosine":
+        raise SpecError(
+            f"--target-only ranks the target among the cosines of whole images, but the scores of {ranking.method} "
+            f"are of the kind {ranking.score_kind}; search the place alone, as with mini+static-9~best~crop~alone"
+        )
 
 
 def target_only(whole: Sequence[Hit], hits: Sequence[Hit], *, target: str) -> list[Hit]:
