@@ -19,7 +19,19 @@ from wherein.server.guard import Guard
 from wherein.server.jobs import Jobs
 from wherein.server.library import Library
 from wherein.server.problems import Problem
-from wherein.server.routes import ERRORS, annotate, collections, curate, explore, jobs, search, status, study, upkeep
+from wherein.server.routes import (
+    ERRORS,
+    annotate,
+    collections,
+    curate,
+    explore,
+    jobs,
+    search,
+    selections,
+    status,
+    study,
+    upkeep,
+)
 from wherein.server.settings import Settings
 from wherein.server.shapes import ErrorAnswer
 from wherein.server.thumbs import QuickThumbs, Thumbs
@@ -30,7 +42,7 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_ROUTES: Final = (status, collections, search, curate, annotate, study, explore, jobs, upkeep)
+_ROUTES: Final = (status, collections, search, selections, curate, annotate, study, explore, jobs, upkeep)
 
 
 def create_app(folders: Sequence[Path], settings: Settings | None = None) -> FastAPI:

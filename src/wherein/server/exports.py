@@ -7,11 +7,12 @@ import io
 import json
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from wherein.collection import Collection
-from wherein.errors import RegionError
+from wherein.errors import ImageNotFound, RegionError
 from wherein.masks import from_rle, resized, to_rle
 from wherein.records import Details
 from wherein.server.problems import Problem
@@ -40,14 +41,21 @@ class _Line:
         return self.item.box or (0.0, 0.0, 1.0, 1.0)
 
 
-def export(collection: Collection, items: Sequence[ItemIn], *, name: str, format_: Format) -> bytes:
-    """The file's bytes. What has no label is labelled with the selection's name."""
-    lines = [_Line(item, collection.details(item.image_id), item.label or name) for item in items]
-    if format_ == "paths":
-        return "".join(f"{line.details.path or line.item.image_id}\n" for line in lines).encode("utf-8", "replace")
-    if format_ == "csv":
-        return _csv(lines)
-    return _coco(lines) if format_ == "coco" else _yolo(lines)
+def export(collection: Collection, items: Sequence[ItemIn], *, name: str, format_: Format) -> tuple[bytes, int]:
+    """The file's bytes, and how many images are left out since they left the collection.
+
+    What has no label is labelled with the selection's name.
+    """
+    lines = list[_Line]()
+    for item in items:
+        with suppress(ImageNotFound):
+            lines.append(_Line(item, collection.details(item.image_id), item.label or name))
+    write = {"paths": _paths, "csv": _csv, "coco": _coco, "yolo": _yolo}[format_]
+    return write(lines), len(items) - len(lines)
+
+
+def _paths(lines: Sequence[_Line]) -> bytes:
+    return "".join(f"{line.details.path or line.item.image_id}\n" for line in lines).encode("utf-8", "replace")
 
 
 def _csv(lines: Sequence[_Line]) -> bytes:

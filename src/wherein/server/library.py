@@ -40,6 +40,7 @@ class Served:
         self._search_turn, self._look_turn = anyio.Lock(), anyio.Lock()
         self._listed: tuple[tuple[int, str], list[str]] | None = None
         self._info: tuple[int, Info] | None = None
+        self._living: tuple[int, frozenset[str]] | None = None
         self.rankings = OrderedDict[tuple[object, ...], tuple[Ranking, float]]()
         self.file_turn = threading.Lock()
         """Held while one of the server's own files (selections, annotations, studies) is read and written again."""
@@ -81,6 +82,16 @@ class Served:
             if self._info is None or self._info[0] != collection.version:
                 self._info = (collection.version, collection.info())
             return self._info[1]
+
+        return await self.looking(look)
+
+    async def living(self) -> frozenset[str]:
+        """The ids of all images; looked up again only when the collection changed."""
+
+        def look(collection: Collection) -> frozenset[str]:
+            if self._living is None or self._living[0] != collection.version:
+                self._living = (collection.version, frozenset(collection.image_ids()))
+            return self._living[1]
 
         return await self.looking(look)
 

@@ -263,19 +263,6 @@ class ItemIn(Shape):
     label: Annotated[str, Field(max_length=200)] | None = None
 
 
-class SelectionIn(Shape):
-    """What a selection holds from now on."""
-
-    items: Annotated[list[ItemIn], Field(max_length=10_000)]
-
-
-class SelectionOut(Shape):
-    """A named selection, kept with the collection."""
-
-    name: str
-    items: list[ItemIn]
-
-
 class JobIn(Shape):
     """A folder to index."""
 

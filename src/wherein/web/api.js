@@ -10,6 +10,11 @@ export class ApiError extends Error {
 
 const ROOT = "/api/v1";
 
+/** The browser's own words for a server that is not there say nothing; a request that was given up is no failure. */
+function unanswered(error) {
+  throw error.name === "AbortError" ? error : new Error("The server does not answer. Is `wherein serve` running?");
+}
+
 async function answered(response) {
   if (response.ok) return response;
   let error = { kind: "Error", message: `the server answered ${response.status}`, status: response.status };
@@ -34,12 +39,11 @@ export async function call(method, path, { query = {}, body, signal, bytes, prio
     options.body = JSON.stringify(body);
     options.headers["content-type"] = "application/json";
   }
-  return answered(await fetch(url, options));
+  return answered(await fetch(url, options).catch(unanswered));
 }
 
 export const get = async (path, query = {}, signal) => (await call("GET", path, { query, signal })).json();
 export const post = async (path, body, signal) => (await call("POST", path, { body, signal })).json();
-export const put = async (path, body) => (await call("PUT", path, { body })).json();
 export const drop = (path) => call("DELETE", path);
 
 export const at = (collection, rest = "") => `/collections/${encodeURIComponent(collection)}${rest}`;

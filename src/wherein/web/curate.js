@@ -49,18 +49,20 @@ function submission(about) {
 
 function chosen(current, again) {
   const name = h("input", { type: "text", class: "title", value: current.name, "aria-label": "Name of the selection",
-    onchange: (event) => event.target.value.trim() && selection.rename(event.target.value.trim()).then(again, (error) => say(error.message, { error: true })) });
+    onchange: (event) => event.target.value.trim() && selection.rename(event.target.value.trim()).then(again, (error) => { event.target.value = current.name; say(error.message, { error: true }); }) });
   return h("section", { class: "chosen", "aria-label": current.name },
     h("div", { class: "row wrap" }, name, h("span", { class: "quiet" }, plural(current.items.length, "image")), h("span", { class: "grow" }),
       selection.exports({ selection: current.name }),
-      iconButton("trash", `Forget the selection ${current.name}`, () => selection.forget().then(again, (error) => say(error.message, { error: true })))),
+      iconButton("trash", `Forget the selection ${current.name}`, () => selection.forget().then((did) => did && again(), (error) => say(error.message, { error: true })))),
+    current.gone.length ? h("p", { class: "quiet" }, `${current.gone.length === 1 ? "One is" : `${count(current.gone.length)} are`} no longer in the collection; exports leave ${current.gone.length === 1 ? "it" : "them"} out.`) : "",
     h("ul", { class: "cards" }, current.items.map((item) => card(item, again))));
 }
 
 function card(item, again) {
   const name = baseName(item.image_id);
   return h("li", { class: "card" },
-    h("img", { src: thumbUrl(state.collection, item.image_id), alt: name, loading: "lazy", width: "220", height: "150" }),
+    selection.isGone(item.image_id) ? h("div", { class: "gone" }, "gone")
+      : h("img", { src: thumbUrl(state.collection, item.image_id), alt: name, loading: "lazy", width: "220", height: "150" }),
     h("div", { class: "row" },
       h("input", { type: "text", value: item.label ?? "", placeholder: "label", "aria-label": `Label of ${name}`, onchange: (event) => selection.setLabel(item.image_id, event.target.value.trim()).catch((error) => say(error.message, { error: true })) }),
       iconButton("no", `Take ${name} out`, () => selection.toggle(item).then(again), { class: "icon small" })),

@@ -60,6 +60,19 @@ export function say(text, { error = false } = {}) {
   say.timer = setTimeout(() => line.classList.remove("shown"), error ? 8000 : 3000);
 }
 
+/** Ask before something is lost; true where it was confirmed, false where it was not, or Esc was pressed. */
+export function confirmed(question, act) {
+  return new Promise((done) => {
+    const button = (label, kind, value) => h("button", { type: "button", class: kind, onclick: () => dialog.close(value) }, label);
+    const dialog = h("dialog", { class: "confirm", "aria-label": act, onclose: () => {
+      dialog.remove();
+      done(dialog.returnValue === "yes");
+    } }, h("p", {}, question), h("div", { class: "row" }, h("span", { class: "grow" }), button("Cancel", "plain", ""), button(act, "solid", "yes")));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
 export const percent = (value) => `${Math.round(100 * value)} %`;
 export const count = (value) => value.toLocaleString("en");
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;

@@ -1,18 +1,21 @@
 // The selection at hand: kept on the server with the collection, changed by one key.
 
-import { at, drop, exportUrl, get, post, put } from "./api.js";
-import { h, iconButton, plural, say } from "./dom.js";
+import { at, drop, exportUrl, get, post } from "./api.js";
+import { confirmed, h, iconButton, plural, say } from "./dom.js";
 import { state } from "./state.js";
 
 const tray = document.getElementById("tray");
 const listeners = [];
 let name = "Selection";
 let items = new Map();
+let gone = new Set();
 let loaded = "";
 let turn = Promise.resolve();
+let waiting = 0;
 
 export const onSelection = (listener) => listeners.push(listener);
 export const keptIds = () => new Set(items.keys());
+export const isGone = (imageId) => gone.has(imageId);
 export const currentName = () => name;
 
 const changed = () => {
@@ -22,63 +25,88 @@ const changed = () => {
 
 export async function load(collection, wanted = localStorage.getItem(`selection:${collection}`) ?? "Selection") {
   const all = await get(at(collection, "/selections"));
-  name = wanted;
   loaded = collection;
-  localStorage.setItem(`selection:${collection}`, name);
-  items = new Map((all.find((one) => one.name === name)?.items ?? []).map((item) => [item.image_id, item]));
-  changed();
+  call(wanted);
+  hold(all.find((one) => one.name === name));
   return all;
+}
+
+function call(wanted) {
+  name = wanted;
+  localStorage.setItem(`selection:${loaded}`, name);
+}
+
+/** What the server has is what is held, also what another tab put there. */
+function hold(selection) {
+  items = new Map((selection?.items ?? []).map((item) => [item.image_id, item]));
+  gone = new Set(selection?.gone ?? []);
+  changed();
 }
 
 /** One change after the other, so that none overtakes the next. */
 function inTurn(act) {
-  const done = turn.then(act);
+  waiting += 1;
+  const done = turn.then(act).finally(() => { waiting -= 1; });
   turn = done.catch(() => {});
   return done;
 }
 
-function save() {
-  const [path, body] = [at(loaded, `/selections/${encodeURIComponent(name)}`), { items: [...items.values()] }];
-  return inTurn(() => put(path, body));
+const here = (act = "") => at(loaded, `/selections/${encodeURIComponent(name)}${act}`);
+
+/** Send a change of the images; the server's answer stands unless more was changed meanwhile. */
+async function send(act, body) {
+  const [path, mine] = [here(act), items];
+  const answer = await inTurn(() => post(path, body));
+  if (!waiting && mine === items) hold(answer);
 }
 
 /** Put a hit into the selection, or take it out. */
 export async function toggle(hit) {
-  const taken = items.has(hit.image_id);
-  if (taken) items.delete(hit.image_id);
-  else items.set(hit.image_id, { image_id: hit.image_id, box: hit.box ?? null, mask: hit.mask ?? null, label: state.parts.find((part) => part.words && !part.negative)?.words ?? null });
+  const [mine, { image_id: id }] = [items, hit];
+  const taken = mine.get(id);
+  const item = { image_id: id, box: hit.box ?? null, mask: hit.mask ?? null, label: state.parts.find((part) => part.words && !part.negative)?.words ?? null };
+  if (taken) mine.delete(id);
+  else mine.set(id, item);
   changed();
   try {
-    await save();
+    await (taken ? send("/drop", { image_ids: [id] }) : send("/keep", { items: [item] }));
     say(taken ? `Taken out of ${name}.` : `Kept in ${name}.`);
   } catch (error) {
+    if (taken) mine.set(id, taken);
+    else mine.delete(id);
+    changed();
+    // Where the server did answer, it knows something that is not known here, such as that the selection was forgotten.
+    if (error.status && mine === items) await load(loaded, name).catch(() => {});
     say(error.message, { error: true });
   }
 }
 
 export async function setLabel(imageId, label) {
-  items.set(imageId, { ...items.get(imageId), label: label || null });
-  await save();
+  const item = { ...items.get(imageId), label: label || null };
+  items.set(imageId, item);
+  await send("/keep", { items: [item] });
 }
 
 export async function rename(next) {
-  const old = name;
-  name = next;
-  localStorage.setItem(`selection:${loaded}`, name);
-  await save();
-  if (old !== next) await inTurn(() => drop(at(loaded, `/selections/${encodeURIComponent(old)}`))).catch(() => {});
+  const path = here("/rename");
+  await inTurn(() => post(path, { to: next }));
+  call(next);
   changed();
 }
 
+/** Forget the whole selection, once that is confirmed; whether it was. */
 export async function forget() {
-  await inTurn(() => drop(at(loaded, `/selections/${encodeURIComponent(name)}`)));
-  items = new Map();
-  changed();
+  if (!await confirmed(`Forget ${name}? ${plural(items.size, "image")} will be taken out of it; the images themselves stay.`, "Forget it")) return false;
+  const path = here();
+  await inTurn(() => drop(path));
+  hold(null);
+  return true;
 }
 
 export async function tagAll(tag) {
-  await post(at(loaded, "/tags"), { tag, image_ids: [...items.keys()] });
-  say(`${plural(items.size, "image")} tagged ${tag}.`);
+  const ids = [...items.keys()].filter((id) => !gone.has(id));
+  await post(at(loaded, "/tags"), { tag, image_ids: ids });
+  say(`${plural(ids.length, "image")} tagged ${tag}.`);
 }
 
 export const FORMATS = { paths: "Paths", csv: "CSV", coco: "COCO", yolo: "YOLO" };
@@ -92,7 +120,7 @@ const tag = h("input", { type: "text", placeholder: "tag…", "aria-label": "Tag
 const said = [h("strong", {}), h("span", { class: "in" }), h("span", {})];
 tray.append(said[0], said[1],
   h("form", { onsubmit: (event) => { event.preventDefault(); if (tag.value.trim()) tagAll(tag.value.trim()).then(() => { tag.value = ""; }, (error) => say(error.message, { error: true })); } }, tag),
-  said[2], iconButton("trash", "Empty the selection", () => forget().catch((error) => say(error.message, { error: true }))));
+  said[2], iconButton("trash", "Forget the selection", () => forget().catch((error) => say(error.message, { error: true }))));
 
 function render() {
   tray.hidden = items.size === 0 || state.view !== "search";

@@ -1,4 +1,4 @@
-"""Curating: tags, selections kept with the collection, and exports."""
+"""Curating: tags, and selections for other programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wherein.server.asking import check_method
 from wherein.server.exports import TYPES, Format, export
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
-from wherein.server.shapes import ItemIn, Line, Name, SelectionIn, SelectionOut, TagIn
+from wherein.server.shapes import ItemIn, Line, Name, TagIn
 from wherein.server.submission import submission
 
 router = APIRouter(tags=["curate"])
@@ -42,31 +42,6 @@ async def untag(served: ServedHere, asked: TagIn) -> dict[str, int]:
     return await tags(served)
 
 
-@router.get("/collections/{name}/selections")
-def selections(served: ServedHere) -> list[SelectionOut]:
-    """Every selection, by name."""
-    known = kept.read(served, "selections", {})
-    return [SelectionOut(name=name, items=items) for name, items in sorted(known.items())]
-
-
-@router.put("/collections/{name}/selections/{selection}")
-async def put_selection(served: ServedHere, selection: Name, asked: SelectionIn) -> SelectionOut:
-    """Keep a selection under a name, in place of what it held."""
-    await served.looking(lambda found: [found.details(item.image_id) for item in asked.items])
-    with kept.changed(served, "selections", {}) as known:
-        known[selection] = [item.model_dump(exclude_none=True) for item in asked.items]
-    return SelectionOut(name=selection, items=asked.items)
-
-
-@router.delete("/collections/{name}/selections/{selection}", status_code=204)
-def drop_selection(served: ServedHere, selection: Name) -> None:
-    """Forget a selection; its images stay."""
-    with kept.changed(served, "selections", {}) as known:
-        if selection not in known:
-            raise Problem(404, f"there is no selection {selection!r}.")
-        del known[selection]
-
-
 @router.get("/collections/{name}/export", response_class=Response)
 async def export_file(
     served: ServedHere,
@@ -74,7 +49,7 @@ async def export_file(
     selection: Annotated[Name | None, Query()] = None,
     tag: Annotated[Name | None, Query()] = None,
 ) -> Response:
-    """A selection, or all images with a tag, as a file for other programs."""
+    """A selection, or all images with a tag, as a file; `wherein-left-out` counts images that left the collection."""
     if (selection is None) == (tag is None):
         raise Problem(422, "say what to export: either a selection or a tag.")
     known = kept.read(served, "selections", {})
@@ -84,16 +59,17 @@ async def export_file(
 
     if selection is not None:
         items = [ItemIn(**item) for item in known[selection]]
-        data = await served.looking(lambda found: export(found, items, name=name, format_=format))
+        data, left_out = await served.looking(lambda found: export(found, items, name=name, format_=format))
     else:
-        data = await served.looking(
+        data, left_out = await served.looking(
             lambda found: export(
                 found, [ItemIn(image_id=i) for i in found.image_ids(tags=[name])], name=name, format_=format
             )
         )
     kind, suffix = TYPES[format]
     disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}.{suffix}"
-    return Response(data, media_type=kind, headers={"content-disposition": disposition})
+    headers = {"content-disposition": disposition, "wherein-left-out": str(left_out)}
+    return Response(data, media_type=kind, headers=headers)
 
 
 @router.get("/collections/{name}/searchad", response_class=Response)
@@ -107,8 +83,10 @@ async def searchad(
     method: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """The file to submit to SearchAD: what is kept under each label first, then its default query's ranking."""
-    known = kept.read(served, "selections", {})
-    chosen = {label: [item["image_id"] for item in items] for label, items in known.items()}
+    known, living = kept.read(served, "selections", {}), await served.living()
+    chosen = {
+        label: [item["image_id"] for item in items if item["image_id"] in living] for label, items in known.items()
+    }
     metadata = Metadata(team, model, affiliation, mode, trained, not set(chosen) & set(LABELS))
 
     def write(collection: Collection) -> bytes:

@@ -59,9 +59,12 @@ def studies(served: ServedHere) -> list[StudyOut]:
 
 
 @router.post("/collections/{name}/studies/{study}", status_code=201)
-def make(served: ServedHere, study: Name) -> StudyOut:
+async def make(served: ServedHere, study: Name) -> StudyOut:
     """A study from the selections: each of four images or more is a question, its first image the query."""
-    questions = questions_of(kept.read(served, "selections", {}))
+    chosen, living = kept.read(served, "selections", {}), await served.living()
+    questions = questions_of(
+        {name: [item for item in items if item["image_id"] in living] for name, items in chosen.items()}
+    )
     sheet({"questions": questions}, "", 0)  # says at once when false candidates are short
     with kept.changed(served, "studies", {}) as known:
         if study in known:
