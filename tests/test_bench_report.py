@@ -12,7 +12,7 @@ from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.html import write_html
 from wherein.bench.plots import line_plots, matrix_plot
 from wherein.bench.report import latex_escape, reference_table, render
-from wherein.bench.tables import figure, headline, lookup, tables
+from wherein.bench.tables import figure, headline, lookup, summary_rows, tables
 from wherein.cli.bench import register
 
 FORB = {
@@ -88,6 +88,17 @@ def test_lookup_by_path_and_by_name() -> None:
     assert lookup(FORB, "logos/easy/mAP@5") == 0.61234
     assert lookup(FORB, "t-mAP@5") == 0.3
     assert lookup(FORB, "nothing") is None
+
+
+def test_the_summary_has_every_group_but_not_every_object_of_many() -> None:
+    assert [label for label, _ in summary_rows({level: {"mAP": 0.1} for level in ("easy", "hard")})] == ["easy", "hard"]
+    many = dict.fromkeys(("all", "logos", "paintings", "currency", "bookcovers"), FORB["all"])
+    assert [label for label, _ in summary_rows(many)] == ["all overall", "all easy"]
+
+
+def test_the_page_names_the_group_of_its_large_figures(tmp_path: Path) -> None:
+    write_html(evaluation({level: {"mAP": 0.5} for level in ("easy", "hard")}), tmp_path / "page.html")
+    assert "<b>50.00</b><span>easy mAP</span>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_json_is_the_scores_document_in_fractions() -> None:

@@ -1,16 +1,16 @@
 """`bench report`: runs side by side, query by query, and whether chance could have made the difference."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.journal import Journal
-from wherein.bench.run import load_evaluation
+from wherein.bench.run import load_evaluation, read_json
 from wherein.bench.statistics import (
     Interval,
     Test,
@@ -20,6 +20,7 @@ from wherein.bench.statistics import (
     shapiro_wilk,
     wilcoxon,
 )
+from wherein.bench.task import DEFAULTS
 from wherein.errors import DataError
 
 LOWER_IS_BETTER: Final = ("rank", "MNR", "MedR")
@@ -27,11 +28,17 @@ LOWER_IS_BETTER: Final = ("rank", "MNR", "MedR")
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: a name that tells it from the others, its folder and its evaluation."""
+    """A finished run: a name that tells it from the others, its folder, its evaluation and its run.json."""
 
     name: str
     folder: Path
     evaluation: Evaluation
+    asked: Mapping[str, Any]
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What it was run on and with which options, defaults in words."""
+        return {"data": self.asked.get("data"), **DEFAULTS, **self.asked.get("options", {})}
 
 
 @dataclass(frozen=True)
@@ -70,36 +77,82 @@ class Comparison:
 
 
 def load_runs(folders: Sequence[Path]) -> tuple[Run, ...]:
-    """The runs in some folders, named by their method, and by their folder where that is not enough."""
-    loaded = [(folder, *load_evaluation(folder)) for folder in folders]
-    methods = [method for _, method, _ in loaded]
-    runs = tuple(
-        Run(method if methods.count(method) == 1 else f"{method} ({folder.name})", folder, evaluation)
-        for folder, method, evaluation in loaded
-    )
-    names = {run.evaluation.benchmark for run in runs}
-    if len(names) > 1:
-        raise DataError(f"runs of different benchmarks cannot be compared: {', '.join(sorted(names))}")
-    if len({run.name for run in runs}) < len(runs):
+    """The runs in some folders, named by their method, and by what else differs where that is not enough."""
+    if len({folder.resolve() for folder in folders}) < len(folders):
         raise DataError("the same run is given twice; give each folder once")
-    return runs
+    runs = []
+    for folder in folders:
+        method, evaluation = load_evaluation(folder)
+        runs.append(Run(method, folder, evaluation, read_json(folder / "run.json")))
+    _require_one_truth(runs)
+    names = _names(runs)
+    return tuple(replace(run, name=name) for run, name in zip(runs, names, strict=True))
+
+
+def _require_one_truth(runs: Sequence[Run]) -> None:
+    """Refuse runs whose figures are not measured against the same truth by the same rule."""
+    for what, found in (
+        ("of different benchmarks", {run.evaluation.benchmark for run in runs}),
+        ("scored by different protocols", {run.evaluation.protocol for run in runs}),
+        ("on different splits", {run.conditions["split"] for run in runs}),
+    ):
+        if len(found) > 1:
+            raise DataError(f"runs {what} cannot be compared: {', '.join(sorted(found))}")
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """The conditions in which the runs are not all alike."""
+    names = dict.fromkeys(name for run in runs for name in run.conditions)
+    return [name for name in names if any(run.conditions.get(name) != runs[0].conditions.get(name) for run in runs)]
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """Methods, with the conditions that differ, and with the folder where two are still alike."""
+    labels = [_label({name: run.conditions.get(name) for name in differing(runs)}) for run in runs]
+    names = [f"{run.name} [{label}]" if label else run.name for run, label in zip(runs, labels, strict=True)]
+    for tail in (lambda run: run.folder.name, lambda run: str(run.folder)):
+        if len(set(names)) == len(names):
+            break
+        names = [
+            f"{name} ({tail(run)})" if names.count(name) > 1 else name for name, run in zip(names, runs, strict=True)
+        ]
+    return names
+
+
+def _label(conditions: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', '-')} {_short(value)}" for name, value in conditions.items() if value)
+
+
+def _short(value: Any) -> str:
+    """A value of a condition in a word or two; of a folder, its name."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "" if value is True else Path(str(value)).name
 
 
 def compare(folders: Sequence[Path]) -> Comparison:
     """Compare every run with the first."""
     runs = load_runs(folders)
-    differences, targets, warnings = [], [], []
+    differences, targets, warnings = [], [], _condition_warnings(runs)
     for run in runs[1:]:
         base = {query.query_id: query for query in runs[0].evaluation.queries}
         pairs = [(base[query.query_id], query) for query in run.evaluation.queries if query.query_id in base]
-        if len(pairs) < max(len(base), len(run.evaluation.queries)):
-            warnings.append(
-                f"{run.name} and {runs[0].name} share {len(pairs)} of {len(base)} queries; only those count"
-            )
+        most = max(len(base), len(run.evaluation.queries))
+        if len(pairs) < most:
+            warnings.append(f"{run.name} and {runs[0].name} share {len(pairs)} of {most} queries; only those count")
         differences += [found for name in figures_of(pairs) if (found := _difference(run.name, name, pairs))]
         shift = _target_shift(runs[0], run)
-        targets += [shift] if shift else []
+        targets += [shift] if isinstance(shift, TargetShift) else []
+        warnings += [shift] if isinstance(shift, str) else []
     return Comparison(runs, tuple(differences), tuple(targets), tuple(warnings))
+
+
+def _condition_warnings(runs: Sequence[Run]) -> list[str]:
+    warnings = []
+    for name in differing(runs):
+        values = dict.fromkeys(str(run.conditions.get(name) or "none") for run in runs)
+        warnings.append(f"the runs differ in more than their method: {name.replace('_', '-')} is {' or '.join(values)}")
+    return warnings
 
 
 def figures_of(pairs: Sequence[tuple[QueryScore, QueryScore]]) -> list[str]:
@@ -132,14 +185,22 @@ def _difference(run: str, figure: str, pairs: Sequence[tuple[QueryScore, QuerySc
     )
 
 
-def _target_shift(base: Run, run: Run) -> TargetShift | None:
-    """Similarities and ranks of the targets, where both runs kept them."""
+def _target_shift(base: Run, run: Run) -> TargetShift | str | None:
+    """Similarities and ranks of the targets, where both runs kept them; or why they cannot be compared."""
     found = [_targets(one.folder) for one in (base, run)]
-    shared = [name for name in found[0] if name in found[1]]
+    shared = [name for name in found[0].kept if name in found[1].kept]
     if len(shared) < 3:
         return None
+    if found[0].kind != "cosine" or found[1].kind != "cosine":
+        return (
+            f"the similarity of the target is not compared: scores are {found[0].kind} in {base.name} and "
+            f"{found[1].kind} in {run.name}, and only cosines are on one scale; search places with ~alone"
+        )
+    if base.asked.get("weights") != run.asked.get("weights"):
+        return f"the similarity of the target is not compared: {base.name} and {run.name} have different encoders"
     (score_a, rank_a), (score_b, rank_b) = (
-        (np.array([side[name][0] for name in shared]), np.array([side[name][1] for name in shared])) for side in found
+        (np.array([side.kept[name][0] for name in shared]), np.array([side.kept[name][1] for name in shared]))
+        for side in found
     )
     return TargetShift(
         run=run.name,
@@ -150,10 +211,18 @@ def _target_shift(base: Run, run: Run) -> TargetShift | None:
     )
 
 
-def _targets(folder: Path) -> dict[str, tuple[float, float]]:
+@dataclass(frozen=True)
+class _Targets:
+    """The score and the rank of every target that a run kept, and what kind of scores they are."""
+
+    kept: Mapping[str, tuple[float, float]]
+    kind: str
+
+
+def _targets(folder: Path) -> _Targets:
     path = folder / "answers.ndjson"
     if not path.is_file():
-        return {}
+        return _Targets({}, "unknown")
     journal = Journal(path)
     kept = {}
     for name in journal:
@@ -161,4 +230,4 @@ def _targets(folder: Path) -> dict[str, tuple[float, float]]:
         if answer.get("score") is None or "rank" not in answer:
             continue
         kept[name] = (float(answer["score"]), float(answer["rank"]))
-    return kept
+    return _Targets(kept, " or ".join(sorted(journal.score_kinds)) or "of an unknown kind")

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
@@ -12,19 +13,27 @@ from wherein.bench.compare import LOWER_IS_BETTER, Comparison, figures_of, gain
 from wherein.bench.evaluation import Curve, QueryScore
 from wherein.bench.plots import line_plots
 from wherein.bench.report import json_safe, latex_table, markdown_table, quiet_table, rich_table, terminal_text
-from wherein.bench.tables import Table, headline
+from wherein.bench.tables import Table, summary_rows
 
 
 def summary_table(comparison: Comparison) -> Table:
-    """The headline figures and the costs of every run."""
-    rows = []
+    """The figures of every group, run below run, and what each run costs."""
+    by_group: dict[str, list[tuple[str, dict[str, float]]]] = {}
     for run in comparison.runs:
-        scores = run.evaluation.scores
-        timing = scores.get("timing", {})
-        costs = {"seconds": timing.get("seconds_per_query"), "bytes": scores.get("bytes_per_image")}
-        rows.append((run.name, headline(scores) | {name: float(v) for name, v in costs.items() if v is not None}))
-    columns = tuple(dict.fromkeys(name for _, row in rows for name in row))
-    return Table(title="runs", columns=columns, rows=tuple(rows))
+        for group, row in summary_rows(run.evaluation.scores):
+            label = f"{group} · {run.name}" if group else run.name
+            by_group.setdefault(group, []).append((label, dict(row) | _costs(run.evaluation.scores)))
+    rows = tuple(row for group in by_group.values() for row in group)
+    columns = tuple(dict.fromkeys(name for _, row in rows for name in row if name not in COSTS))
+    return Table(title="runs", columns=(*columns, *COSTS), rows=rows)
+
+
+COSTS: Final = ("seconds", "bytes")
+
+
+def _costs(scores: Mapping[str, Any]) -> dict[str, float]:
+    found = (scores.get("timing", {}).get("seconds_per_query"), scores.get("bytes_per_image"))
+    return {name: float(value) for name, value in zip(COSTS, found, strict=True) if value is not None}
 
 
 def difference_rows(comparison: Comparison) -> list[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.plots import line_plots, matrix_plot
 from wherein.bench.report import json_safe, reference_table, running_costs
-from wherein.bench.tables import OWN_TABLE, Table, figure, headline, is_plain, tables, variant_tables
+from wherein.bench.tables import OWN_TABLE, Table, figure, is_plain, summary_rows, tables, variant_tables
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,12 @@ def metric_names(queries: Iterable[QueryScore]) -> list[str]:
     return list(dict.fromkeys(name for query in queries for name in query.metrics))
 
 
+def _headline(evaluation: Evaluation) -> dict[str, float]:
+    """The figures of the first group, each under the group's name; none of a sweep, which has one row per run."""
+    rows = [] if "runs" in evaluation.scores else summary_rows(evaluation.scores)[:1]
+    return {f"{group} {name}".strip(): value for group, row in rows for name, value in row.items()}
+
+
 def evaluation_page(evaluation: Evaluation, *, method: str = "", pictures: Mapping[str, str] | None = None) -> str:
     """The page of one evaluation."""
     beside = reference_table(evaluation, name=method or "this run")
@@ -127,7 +133,7 @@ def evaluation_page(evaluation: Evaluation, *, method: str = "", pictures: Mappi
     drill = Drill(queries=evaluation.queries, columns=metric_names(evaluation.queries), pictures=pictures)
     sections = [
         warning_lines(evaluation.warnings),
-        cards({} if "runs" in evaluation.scores else headline(evaluation.scores), running_costs(evaluation.scores)),
+        cards(_headline(evaluation), running_costs(evaluation.scores)),
         *(section(table_heading(table), html_table(table)) for table in made if len(made) > 1 or len(table.rows) > 1),
         section("Beside the papers, percent", html_table(beside, beside=True) if beside else ""),
         section("Curves", f'<div class="plots">{line_plots(evaluation.curves)}</div>' if evaluation.curves else ""),

@@ -270,6 +270,7 @@ def save(evaluation: Evaluation, plan: Plan, *, files: Mapping[str, Path]) -> No
 
     write_json(plan.out / "scores.json", evaluation.scores)
     write_json(plan.out / "evaluation.json", asdict(evaluation))
+    write_json(plan.out / "run.json", read_json(plan.out / "run.json") | {"protocol": evaluation.protocol})
     pictures = thumbnails(evaluation.queries, files)
     write_html(evaluation, plan.out / "report.html", method=plan.method, pictures=pictures)
 

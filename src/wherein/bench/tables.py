@@ -106,10 +106,19 @@ def variant_tables(scores: Mapping[str, Any]) -> tuple[Table, ...]:
     return tuple(Table(title="variants", columns=made.columns, rows=made.rows) for made in tables(listed))
 
 
+def summary_rows(scores: Mapping[str, Any]) -> list[tuple[str, Mapping[str, float]]]:
+    """The rows a method is known by: every group, but only the first one's where there are many (FORB's objects)."""
+    rows = [row for table in tables(scores) if not table.title for row in table.rows]
+    if len(rows) > LONG_GROUP:
+        first = rows[0][0].split(" ")[0]
+        rows = [(label, row) for label, row in rows if label.split(" ")[0] == first]
+    return rows
+
+
 def headline(scores: Mapping[str, Any]) -> dict[str, float]:
-    """The first row of a scores document: the figures a method is known by."""
-    made = tables(scores)
-    return dict(made[0].rows[0][1]) if made and made[0].rows else {}
+    """The first row of a scores document, its figures by their bare names."""
+    rows = summary_rows(scores)
+    return dict(rows[0][1]) if rows else {}
 
 
 def lookup(scores: Mapping[str, Any], key: str) -> float | None:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from wherein import Hit, Method, Query, Ranking
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation
@@ -27,6 +27,10 @@ class Search(Protocol):
     ) -> Ranking:
         """Hits, best first; the time is counted, except that of a search with `tags`."""
         ...
+
+
+DEFAULTS: Final = {"split": "val", "modality": "language", "texts": "all", "task": "database"}
+"""What None means, where an option has a word for it."""
 
 
 @dataclass(frozen=True)

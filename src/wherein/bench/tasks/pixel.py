@@ -13,7 +13,7 @@ from wherein.bench.datasets import pixel
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import hit_polygon
-from wherein.bench.task import Answers, Options, Question, Task
+from wherein.bench.task import DEFAULTS, Answers, Options, Question, Task
 from wherein.bench.tasks.revisited import files_of_list, query_of, write_ranks
 from wherein.errors import SpecError
 
@@ -35,7 +35,7 @@ class PixelTask(Task):
     def load(cls, benchmark: str, data: Path, options: Options) -> "PixelTask":
         """Read the truth and the pairs."""
         options.require_only("task", "distractors", "protocol", benchmark=benchmark)
-        kind = options.task or DATABASE
+        kind = options.task or DEFAULTS["task"]
         if kind not in (DATABASE, PAIRS):
             raise SpecError(f"--task {kind} is none of {DATABASE}, {PAIRS}")
         dataset = pixel.load(data, name=benchmark)

@@ -14,7 +14,7 @@ from wherein.bench.datasets import searchad
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import pixel_box
-from wherein.bench.task import Answers, Options, Question, Task
+from wherein.bench.task import DEFAULTS, Answers, Options, Question, Task
 from wherein.bench.tasks.searchad_variants import variants
 from wherein.errors import DataError, SpecError
 
@@ -48,7 +48,7 @@ class SearchADTask(Task):
     @property
     def split(self) -> str:
         """The split that is searched."""
-        return self.options.split or "val"
+        return self.options.split or DEFAULTS["split"]
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -76,9 +76,9 @@ class SearchADTask(Task):
         ]
 
     def _parts(self, support: searchad.SupportSet, drawn: Sequence[Support] | None) -> Iterator[Part]:
-        modality = self.options.modality or "language"
+        modality = self.options.modality or DEFAULTS["modality"]
         if modality != "vision":
-            for text in chosen_texts(support, self.options.texts or "all"):
+            for text in chosen_texts(support, self.options.texts or DEFAULTS["texts"]):
                 yield Part(text=text)
         if modality != "language":
             for name, xyxy in support.examples if drawn is None else drawn:
