@@ -8,8 +8,8 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from wherein.errors import QueryError, RegionError, SpecError
-from wherein.query import Method, Part, Query, parse_image, parse_negative, parse_text, read_query
+from wherein.errors import QueryError, RegionError
+from wherein.query import Part, Query, parse_image, parse_negative, parse_text, read_query
 from wherein.region import PLACES, Box, place
 
 Paint = Callable[..., Path]
@@ -162,45 +162,6 @@ def test_a_bad_query_file_says_which_part_and_why(tmp_path: Path, text: str, com
 def test_a_missing_query_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="No such file"):
         read_query(tmp_path / "q.json")
-
-
-# --- methods -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        pytest.param("", Method(), id="nothing said"),
-        pytest.param("whole", Method("whole", search="whole"), id="a search alone"),
-        pytest.param("toy", Method("toy", encoder="toy"), id="an encoder alone"),
-        pytest.param("toy:8+patches", Method("toy:8+patches", encoder="toy:8", search="patches"), id="both"),
-        pytest.param("whole~max", Method("whole~max", search="whole", support="max"), id="an option"),
-        pytest.param(
-            "static-9@0.1~best~crop",
-            Method("static-9@0.1~best~crop", None, "static-9@0.1", "best", "crop"),
-            id="a grid",
-        ),
-        pytest.param("onnx:/models/a", Method("onnx:/models/a", encoder="onnx:/models/a"), id="a path"),
-    ],
-)
-def test_a_method_parses_and_prints_as_it_was_written(spec: str, expected: Method) -> None:
-    method = Method.parse(spec)
-    assert method == expected
-    assert str(method) == (spec or "whole")
-
-
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
-    [
-        pytest.param("hole", "nothing is called 'hole'.*whole", id="a misspelt search"),
-        pytest.param("toy+", "nothing is called ''", id="a plus at the end"),
-        pytest.param("whole~most", "no option ~most; known: .*~max", id="an unknown option"),
-        pytest.param("static-7", "no grid has 7 cells", id="an unknown grid"),
-    ],
-)
-def test_an_unknown_word_is_answered_with_the_known_ones(spec: str, complaint: str) -> None:
-    with pytest.raises(SpecError, match=complaint):
-        Method.parse(spec)
 
 
 def test_a_place_is_a_box_and_a_word_says_how_to_make_one() -> None:

@@ -56,6 +56,11 @@ def test_soft_cells_count_as_much_as_they_share_with_the_box() -> None:
     assert evenly[0] == pytest.approx(evenly[1], abs=1e-3)
 
 
+def test_the_cell_shown_is_one_that_the_box_is_mostly_in() -> None:
+    made = scorer({0: (0, 0.3), 1: (4, 1.0)})
+    assert made.regions(TEXT[0], Box(0.0, 0.0, 0.4, 0.4), np.array([0, 1])) == [CELLS[0], CELLS[0]]
+
+
 def test_looks_are_standardised_and_summed_by_their_shares() -> None:
     rows = np.array([[1, 0], [0, 1], [0, 1], [0, 1]], np.float32)
     whole = Look(WholeScorer(rows, np.arange(4), [None] * 4), WHOLE_SHARE, 2.0)

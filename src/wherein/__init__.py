@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from wherein.image import Image, decode
     from wherein.localizers import Heatmap, Localizer, Located, check_localizer
     from wherein.locating import locate
-    from wherein.query import Method, Part, Query
+    from wherein.method import Method
+    from wherein.query import Part, Query
     from wherein.region import Box, Grid, place
     from wherein.search import Hit, Ranking
 
@@ -79,7 +80,7 @@ _HOMES = {
     "Located": "localizers",
     "check_localizer": "localizers",
     "locate": "locating",
-    "Method": "query",
+    "Method": "method",
     "Part": "query",
     "Query": "query",
     "Box": "region",

@@ -6,7 +6,8 @@ evidence has a curve of its own over that measure, a logistic one, which never c
     texts      the cosine: texts that have nothing to do with a collection score alike in all of them
     examples   nats by which a hit stands out among all images, less ln(images): photos of one kind are all alike
     inliers    ln(1 + inliers)
-    evidence   nats of several kinds of scores, less ln(images)
+    evidence   nats of several kinds of scores, less ln(images), as arsinh: hundreds of inliers are surer than ten, but
+               not in proportion
 
 Curves of the defaults are shipped. What people judge is kept with a collection (`kept/judged.json`) and moves them.
 """
@@ -30,7 +31,8 @@ from wherein.encoders import Encoder, Floats
 from wherein.errors import InputError
 from wherein.evidence import surprise
 from wherein.features import FeatureFamily
-from wherein.query import Method, Query, Words, query_of
+from wherein.method import Method, Words
+from wherein.query import Query, query_of
 from wherein.shards import write_durably
 
 Bools = npt.NDArray[np.bool_]
@@ -192,7 +194,7 @@ def measure(
         return None
     spread = np.log(len(scores))
     if kind == "evidence":
-        return Measured(source, lambda: _column(own - spread))
+        return Measured(source, lambda: _column(np.arcsinh(own - spread)))
     numbers = [one.image for one in ranked.candidates]
     return Measured(source, lambda: _column(surprise(scores)[numbers] - spread))
 

@@ -22,8 +22,9 @@ from wherein.calibrate import Calibration, Curve, Judgement
 from wherein.embed import DEFAULT_KINDS
 from wherein.image import ImageLike, read_bytes
 from wherein.masks import from_rle, to_rle
+from wherein.method import Method
 from wherein.options import Askable, Asked, Filters, Options
-from wherein.query import Method, Part, Query
+from wherein.query import Part, Query
 from wherein.records import CheckReport, Details, Info, LayerInfo
 from wherein.region import Box
 from wherein.search import Hit, Ranking

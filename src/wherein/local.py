@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -17,16 +17,18 @@ import numpy as np
 
 from wherein.encoders import Floats
 from wherein.errors import QueryError
+from wherein.expansion import Weighting, augment
 from wherein.features import FeatureFamily, LocalFeatures, unpack
 from wherein.image import decode
 from wherein.index import Ints
 from wherein.kernels import Kernel, load_kernel, own_words
 from wherein.kernels.bow import spans
 from wherein.kernels.codebook import Codebook, default_words
+from wherein.kernels.vlad import Vlad
 from wherein.masks import check_aspect
-from wherein.query import Part, Query, Words
+from wherein.method import Words
+from wherein.query import Part, Query
 from wherein.region import Box, overlap
-from wherein.scorers import WHOLE
 from wherein.shards import Array, read_array, read_blob, write_blobs
 from wherein.store import Layer, Store
 
@@ -98,6 +100,22 @@ class LocalIndex:
             table *= np.stack([on[regions] for regions in self.regions])
         return table
 
+    @property
+    def embeddings(self) -> Floats | None:
+        """(images, d) where the kernel describes an image by one; zeros for those without features."""
+        if self.kernel is None or self.kernel.embeddings is None:
+            return None
+        rows = np.zeros((len(self.keys), self.kernel.embeddings.shape[1]), np.float32)
+        having = self.documents >= 0
+        rows[having] = self.kernel.embeddings[self.documents[having]]
+        return rows
+
+    def augmented(self, weighting: Weighting) -> LocalIndex:
+        """With each document's embedding moved towards its neighbours."""
+        if not isinstance(self.kernel, Vlad):
+            raise QueryError(f"{self.score_kind} compares words, and dba moves embeddings: use vlad or an encoder.")
+        return replace(self, kernel=self.kernel.moved(augment(self.kernel.embeddings, weighting=weighting)))
+
     def best_regions(self, images: Ints, table: Floats) -> list[Box | None]:
         """The region of each of some images that scored best in their rows of a table; None is the whole image."""
         chosen = zip(images.tolist(), table.argmax(axis=1).tolist(), strict=True)
@@ -105,8 +123,9 @@ class LocalIndex:
 
 
 def _overlapping(regions: Regions, where: Box, *, width: int) -> Floats:
-    """(width,) 1 for the regions that a box touches, else 0."""
-    touched = [float(overlap(region or WHOLE, where) > 0.0) for region in regions]
+    """(width,) 1 for the regions that a box touches, else 0; the whole image counts only where it is the only one."""
+    placed = [region for region in regions if region is not None]
+    touched = [float(overlap(region, where) > 0.0 if region is not None else not placed) for region in regions]
     return np.array(touched + [0.0] * (width - len(touched)), np.float32)
 
 

@@ -273,14 +273,19 @@ def _asked(context: Context) -> Sought:
 
 
 def _located(one: Candidate, context: Context, sought: Sought, where: Sequence[Box]) -> tuple[Candidate, float]:
-    """A candidate with its mask and box, and the score of that region."""
+    """A candidate with its mask and box, and the score of that region. What `sp` verified is not looked for again."""
+    method = context.method
+    verified = method.localizer == "auto" and one.inliers is not None
+    if verified and not one.inliers and not method.embeds:
+        return one, 0.0  # local features alone were asked, and they found nothing in it
     scene = stored_scene(context.view, one.image, context.encoder, keyed=bool(sought.keyed))
+    if verified and one.inliers and one.mask is not None:
+        return one, region_score(scene, sought, one.mask)
     if scene.patches is None and scene.dense is None and not sought.keyed:
         raise InputError(
             f"{context.view.store.folder}: keeps no patches of {context.encoder.spec}, so hits cannot be located. "
             f"Add them with `wherein index --encoder {context.encoder.spec} --layers global,thumbs,patches`."
         )
-    method = context.method
     found = locate_in(scene, sought, where=where, localizer=method.localizer, refine=method.outline == "refined")
     if found.mask is None:
         return one, 0.0

@@ -1,9 +1,8 @@
-"""What is asked: a query is a list of parts, and a method says how to search. Both print as they are written.
+"""What is asked: a query is a list of parts. It prints as it is written.
 
 red car^2                     a text, weighted
 photo.jpg#0.1,0.2,0.5,0.9     a region of an example image
 photo.jpg#mask=dog.png        the pixels of an example that are white in another picture
-mini+patches~max              a method: an encoder, how it is searched, options
 """
 
 from __future__ import annotations
@@ -14,46 +13,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
-from wherein.encoders import families
-from wherein.errors import QueryError, RegionError, SpecError
-from wherein.image import ImageLike, decode
-from wherein.kernels import KERNELS
-from wherein.localizers import KEYPOINTS, LOCALIZERS, SEGMENTER
+from wherein.errors import InputError, QueryError
+from wherein.image import IMAGE_SUFFIXES, ImageLike, decode
 from wherein.masks import Mask, MaskLike, mask_box, read_mask
-from wherein.region import Box, Grid, place, split_place
+from wherein.region import Box, place, split_place
 
-SEARCHES: Final = ("whole", "append-short", "append-long", "patches", "proposals", "pyramid", "theoretical")
-GRIDS: Final = "static-5, static-9, static-36, static-9@OVERLAP"
-OPTIONS: Final = {
-    "cells": ("soft", "best", "any"),
-    "fill": ("patch", "crop"),
-    "support": ("mean", "max"),
-    "pooling": ("summary", "gaussian"),
-    "context": ("beside", "alone"),
-    "localizer": ("auto", *LOCALIZERS),
-    "outline": ("refined", "coarse"),
-    "weighting": ("alpha", "average", "ranked"),
-    "matcher": ("nearest", "learned"),
-    "model": ("homography", "affine", "fundamental"),
-}
-STEPS: Final[dict[str, str]] = {
-    "locate": "wherein.locating:LOCATE",
-    "segrank": "wherein.locating:SEGRANK",
-    "sp": "wherein.reranking:SP",
-    "qe": "wherein.reranking:QE",
-    "diffusion": "wherein.reranking:DIFFUSION",
-    "propagate": "wherein.reranking:PROPAGATE",
-}
-"""What is done with a ranking: word → `module:function`, a `wherein.search.Step`."""
-AUGMENT: Final = "dba"
-"""Database-side augmentation: every image's embedding moved towards its neighbours', before anything is asked."""
-WHERE_SEARCH: Final = "static-36"
-"""What a query with a place is searched with when no method is named."""
-_WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>\d+(?:\.\d+)?)$", re.DOTALL)
+_WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>[-+]?\d*\.?\d+)$", re.DOTALL)
 _MASK: Final = re.compile(r"^(?P<file>.+)#mask=(?P<mask>.+)$", re.DOTALL)
 _BOX: Final = re.compile(r"^(?P<file>.+)#(?P<box>[-+0-9.,eE ]+)$", re.DOTALL)
 
@@ -167,8 +136,12 @@ def parse_image(text: str) -> Part:
 def parse_negative(text: str) -> Part:
     """A text, or an image where a file of that name exists, to avoid."""
     part = parse_image(text)
-    is_file = isinstance(part.image, Path) and os.path.isfile(part.image)  # noqa: PTH113
-    return replace(part if is_file else parse_text(text), negative=True)
+    file = Path(str(part.image))
+    if os.path.isfile(file):  # noqa: PTH113
+        return replace(part, negative=True)
+    if part.region is not None or file.suffix.lower() in IMAGE_SUFFIXES:
+        raise QueryError(f"{file}: there is no such file to avoid. Check its path.")
+    return replace(parse_text(text), negative=True)
 
 
 def read_query(path: Path) -> Query:
@@ -190,7 +163,12 @@ def read_query(path: Path) -> Query:
 def query_of(document: Any, path: Path) -> Query:
     """The query that a document from the file `path` holds."""
     if isinstance(document, dict) and "supportsets" in document:
-        return Query(tuple(_searchad_parts(document["supportsets"], path)))
+        try:
+            return Query(tuple(_searchad_parts(document["supportsets"], path)))
+        except InputError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise QueryError(f"{path}: its supportsets are not as SearchAD writes them.") from error
     if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
         raise QueryError(f'{path}: has no "parts" list; write {{"parts": [{{"text": "red car"}}]}}.')
     return Query(tuple(_part(values, path, number) for number, values in enumerate(document["parts"], 1)))
@@ -203,15 +181,29 @@ def _part(values: Any, path: Path, number: int) -> Part:
     if not isinstance(values.get("text", ""), str):
         raise QueryError(f"{path}: part {number}: its text is not in quotes.")
     try:
-        box = Box(*map(float, values["box"])) if values.get("box") is not None else None
+        box = _box(values["box"]) if values.get("box") is not None else None
         image = _beside(path, str(values["image"])) if "image" in values else None
         said = values.get("where")
-        where = None if said is None else place(said) if isinstance(said, str) else Box(*map(float, said))
-        weight, negative = float(values.get("weight", 1.0)), bool(values.get("negative", False))
+        where = None if said is None else place(said) if isinstance(said, str) else _box(said)
+        weight, negative = values.get("weight", 1.0), values.get("negative", False)
+        if not _is_number(weight):
+            raise QueryError(f"its weight {weight!r} is not a number.")
+        if not isinstance(negative, bool):
+            raise QueryError(f"negative is {negative!r}: write true or false, without quotes.")
         mask = _beside(path, str(values["mask"])) if values.get("mask") is not None else None
         return Part(values.get("text"), image, box, weight, negative, where, mask=mask)
-    except (QueryError, TypeError, ValueError) as error:
+    except InputError as error:
         raise QueryError(f"{path}: part {number}: {error}") from error
+
+
+def _box(values: Any) -> Box:
+    if not isinstance(values, list) or len(values) != 4 or not all(map(_is_number, values)):
+        raise QueryError(f"{json.dumps(values)} is not a box: write [x1, y1, x2, y2] in [0, 1].")
+    return Box(*values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _searchad_parts(supports: Any, path: Path) -> Iterator[Part]:
@@ -248,152 +240,3 @@ def _weighted(text: str) -> tuple[str, float]:
 
 def _lone(part: Part) -> Query:
     return Query((part,))
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A kernel over local features: `bow`, `asmk:rootsift:upright`, `bow@65536` (a codebook of that size)."""
-
-    kernel: str
-    features: str = ""
-    """The spec of the features; empty: those of the layer `local`."""
-    size: int | None = None
-
-    @classmethod
-    def parse(cls, word: str) -> Self:
-        """Read `KERNEL[:FEATURES][@WORDS]`."""
-        rest, at, size = word.partition("@")
-        kernel, _, features = rest.partition(":")
-        if at and not (size.isdigit() and int(size) > 0):
-            raise SpecError(f"{word!r}: {size!r} is no number of words; write {kernel}@65536.")
-        return cls(kernel, features, int(size) if at else None)
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """How to search: `ENCODER+SEARCH~OPTION`, every part optional. Prints as it was written."""
-
-    written: str = ""
-    encoder: str | None = None
-    search: str | None = None
-    """A word of SEARCHES or a grid; None: `whole`, or WHERE_SEARCH where the query names a place."""
-    cells: str = "soft"
-    fill: str = "patch"
-    support: str = "mean"
-    pooling: str = "summary"
-    """How an example becomes one vector: as its encoder sums it up, or from its patches, the middle counting most."""
-    context: str = "beside"
-    """Whether what is found in a place counts beside the whole image, standardised, or alone, as cosines."""
-    localizer: str = "auto"
-    outline: str = "refined"
-    weighting: str = "alpha"
-    matcher: str = "nearest"
-    model: str = "homography"
-    augmented: bool = False
-    """Whether the word `dba` was written."""
-    steps: tuple[str, ...] = ()
-    """Words of STEPS, in the order they are done."""
-    words: Words | None = None
-    """How local features are compared; alone, or beside an encoder, to be fused."""
-
-    def __str__(self) -> str:
-        return self.written or self.search or "whole"
-
-    @property
-    def grid(self) -> Grid | None:
-        """The static grid that is searched, if it is one."""
-        return Grid.parse(self.search) if self.search is not None and self.search.startswith("static-") else None
-
-    @property
-    def layer(self) -> str:
-        """The kind of layer that a collection needs for this method."""
-        grid = self.grid
-        if not self.embeds:
-            return "global"
-        if grid is not None:
-            return str(grid) if self.fill == "crop" else "cells"
-        return self.search if self.search in ("patches", "proposals", "pyramid") else "global"
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """The layers a collection must be indexed with to answer this method, and no more."""
-        located = ("patches", "dense", "thumbs") if {"locate", "segrank"} & set(self.steps) else ()
-        local = (self.local,) if self.local is not None else ()
-        under = ("patches",) if self.grid is not None and self.embeds and self.context == "beside" else ()
-        regions = ("proposals",) if self.search == "proposals" else ()
-        return tuple(dict.fromkeys(("global", self.layer, *under, *located, *regions, *local)))
-
-    @property
-    def embeds(self) -> bool:
-        """Whether an encoder takes part: always, unless local features are named and no encoder is."""
-        return self.encoder is not None or self.words is None
-
-    @property
-    def local(self) -> str | None:
-        """The kind of layer of local features that the method needs, if it does."""
-        if self.words is not None and self.words.features:
-            return f"local:{self.words.features}"
-        keyed = self.localizer in KEYPOINTS or "sp" in self.steps
-        return "local" if self.words is not None or keyed else None
-
-    def with_step(self, word: str) -> Self:
-        """With one more step, done last; unchanged where it is done already."""
-        if word in self.steps:
-            return self
-        return replace(self, steps=(*self.steps, word), written=f"{self}+{word}")
-
-    @classmethod
-    def parse(cls, spec: str) -> Self:
-        """Read a spec; an unknown part is answered with the known ones."""
-        method = cls(written=spec)
-        for word in spec.split("+") if spec else []:
-            name, *options = word.split("~")
-            if name in SEARCHES:
-                method = replace(method, search=name)
-            elif name == AUGMENT:
-                method = replace(method, augmented=True)
-            elif name in STEPS:
-                method = replace(method, steps=(*method.steps, name))
-            elif name.startswith("static-"):
-                method = replace(method, search=str(_grid(name, spec)))
-            elif re.split("[:@]", name)[0] in KERNELS:
-                method = replace(method, words=Words.parse(name))
-            elif name.partition(":")[0] in families():
-                method = replace(method, encoder=name)
-            else:
-                encoders = ", ".join(sorted(families()))
-                raise SpecError(
-                    f"method {spec!r}: nothing is called {name!r}. Encoders: {encoders}. Local: {', '.join(KERNELS)}. "
-                    f"Searches: {', '.join(SEARCHES)}, {GRIDS}. Steps: {', '.join((AUGMENT, *STEPS))}."
-                )
-            for option in options:
-                chosen: dict[str, Any] = {_option(option, spec): option}
-                method = replace(method, **chosen)
-        return method
-
-    def for_query(self, query: Query) -> Self:
-        """With the search word filled in: a place in the query, and no method named, means a grid."""
-        if self.search is not None:
-            return self
-        placed = not self.written and any(part.where is not None for part in query.parts)
-        if not placed:
-            return replace(self, search="whole")
-        default = self.parse(WHERE_SEARCH)
-        return replace(self, search=default.search, cells=default.cells, written=WHERE_SEARCH)
-
-
-def _grid(word: str, spec: str) -> Grid:
-    try:
-        return Grid.parse(word)
-    except RegionError as error:
-        raise SpecError(f"method {spec!r}: {error}") from error
-
-
-def _option(option: str, spec: str) -> str:
-    if option.startswith(f"{SEGMENTER}:"):
-        return "localizer"
-    for name, values in OPTIONS.items():
-        if option in values:
-            return name
-    known = ", ".join([*(f"~{value}" for values in OPTIONS.values() for value in values), f"~{SEGMENTER}:FOLDER"])
-    raise SpecError(f"method {spec!r}: no option ~{option}; known: {known}.")

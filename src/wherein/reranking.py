@@ -56,7 +56,7 @@ class VerifyStep:
         base = _as_evidence(ranked, context) if context.method.embeds else ranked
         head, tail = base.candidates[: verifier.depth], base.candidates[verifier.depth :]
         checked = [verifier.example(one, examples) for one in head]
-        said = () if any(one.inliers for one in checked) else (_UNKNOWN.format(len(checked)),)
+        said = () if not checked or any(one.inliers for one in checked) else (_UNKNOWN.format(len(checked)),)
         if not context.method.embeds:
             scored = [replace(one, score=_inlier_score(one)) for one in (*checked, *tail)]
             return Ranked(_ordered(scored), "inliers", notes=said)
@@ -205,8 +205,9 @@ class _Verifier:
 
 def _rows(context: Context, word: str) -> WholeScorer:
     scorer = context.view.scorer
-    if not context.method.embeds:
-        raise QueryError(f"{word} works on embeddings: write it after an encoder, as mini+{word}.")
+    local = context.view.local
+    if not context.method.embeds and (local is None or local.embeddings is None):
+        raise QueryError(f"{word} works on embeddings: write it after an encoder or vlad, as mini+{word}.")
     if not isinstance(scorer, WholeScorer) or not len(scorer.embeddings):
         raise QueryError(f"{word} works on the embeddings of whole images: leave out {context.method.search}.")
     return scorer

@@ -20,8 +20,9 @@ from wherein.image import decode
 from wherein.index import Ints, Mask, best
 from wherein.local import LocalIndex, query_features
 from wherein.masks import check_aspect
+from wherein.method import STEPS, Method
 from wherein.pyramid import QUERY_SCALES, levels
-from wherein.query import STEPS, Method, Part, Query
+from wherein.query import Part, Query
 from wherein.region import Box, place_suffix
 from wherein.verify import CHANCE
 from wherein.views import View
@@ -63,6 +64,8 @@ class Ranking(Sequence[Hit]):
     """What a person should know about how the query was read."""
     rejected: tuple[Hit, ...] = ()
     """The best that were not likely enough, where `min_confidence` was asked for."""
+    empty: bool = False
+    """Whether there was nothing to search: the collection holds no image that its encoder has described."""
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -143,6 +146,8 @@ class _Scored:
     scores: Floats
     kind: str
     regions: Callable[[Ints], list[Box | None]]
+    hits: Mask | None = None
+    """(images,) those that share anything with the query; None: all do."""
 
 
 def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, allowed: Mask | None) -> Ranked:
@@ -153,7 +158,7 @@ def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, 
         sources.append(_by_local_features(examples, view.local, method))
     scored = sources[0] if len(sources) == 1 else _fused(sources)
     steps = [_load_step(word) for word in method.steps]
-    top = best(scored.scores, k=max([k, *(step.depth for step in steps)]), allowed=allowed)
+    top = best(scored.scores, k=max([k, *(step.depth for step in steps)]), allowed=_both(allowed, scored.hits))
     found = zip(top.images.tolist(), top.scores.tolist(), scored.regions(top.images), strict=True)
     ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), scored.kind)
     context = Context(query, method, encoder, view, scored.scores, examples, allowed, k)
@@ -162,14 +167,20 @@ def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, 
         ranked = step(context, ranked)
         said += ranked.notes
     now = scored.scores if ranked.scores is None else ranked.scores
-    return Ranked(_no_surer(ranked.candidates[:k], ranked.score_kind, images=len(now)), ranked.score_kind, now, said)
+    return Ranked(ranked.candidates[:k], ranked.score_kind, now, said)
 
 
-def _no_surer(candidates: tuple[Candidate, ...], kind: str, *, images: int) -> tuple[Candidate, ...]:
+def _both(allowed: Mask | None, hits: Mask | None) -> Mask | None:
+    """What both let pass; None lets everything."""
+    return hits if allowed is None else allowed if hits is None else allowed & hits
+
+
+def no_surer(ranked: Ranked) -> Ranked:
     """Evidence stops where a hit is certain, so that one threshold keeps all that are; their order stays."""
-    if kind != "evidence":
-        return candidates
-    return tuple(replace(one, score=min(one.score, certain(images))) for one in candidates)
+    if ranked.score_kind != "evidence" or ranked.scores is None:
+        return ranked
+    most = certain(len(ranked.scores))
+    return replace(ranked, candidates=tuple(replace(one, score=min(one.score, most)) for one in ranked.candidates))
 
 
 def _examples(query: Query, local: LocalIndex | None, *, alone: bool) -> tuple[tuple[Part, LocalFeatures], ...]:
@@ -210,6 +221,7 @@ def _by_local_features(examples: Sequence[tuple[Part, LocalFeatures]], index: Lo
     table = np.max(tables, axis=0) if method.support == "max" else np.mean(tables, axis=0)
     avoided = [(part, index.scores(found, part.where).max(axis=1)) for part, found in examples if part.negative]
     total, kind = table.max(axis=1), index.score_kind
+    hits = total != 0.0
     if avoided:
         weight = float(np.mean([part.weight for part, _ in examples if not part.negative]))
         parts = [weight * standardised(total), *(_contribution(-part.weight, scores) for part, scores in avoided)]
@@ -218,7 +230,7 @@ def _by_local_features(examples: Sequence[tuple[Part, LocalFeatures]], index: Lo
     def regions(images: Ints) -> list[Box | None]:
         return index.best_regions(images, table[images])
 
-    return _Scored(np.asarray(total, np.float32), kind, regions)
+    return _Scored(np.asarray(total, np.float32), kind, regions, hits)
 
 
 def _worth(part: Part, found: LocalFeatures, method: Method) -> Floats | None:

@@ -17,7 +17,7 @@ from wherein.errors import CollectionCorrupt, InputError, QueryError
 from wherein.expansion import Weighting, augment
 from wherein.index import Ints
 from wherein.local import LocalIndex, Regions, load_local
-from wherein.query import AUGMENT, Method
+from wherein.method import AUGMENT, Method
 from wherein.region import Box, Grid
 from wherein.scorers import (
     ANYWHERE_SHARE,
@@ -118,11 +118,11 @@ class Views:
         layer = self._layer(encoder, method.layer, method)
         places = self._places(layer)
         scorer: Scorer
-        if method.augmented and (not method.embeds or method.grid is not None or method.search in _UNROWED):
-            raise QueryError(
-                f"{AUGMENT} moves the embeddings of images: write it beside an encoder, as mini+{AUGMENT}."
-            )
-        if method.grid is not None and method.embeds:
+        if method.augmented and (method.grid is not None or method.search in _UNROWED):
+            raise QueryError(f"{AUGMENT} moves the embeddings of whole images: leave out {method.search}.")
+        if not method.embeds:
+            return self._worded(encoder, method, layer, places)
+        if method.grid is not None:
             cells = self._cells(layer, places, method.grid, encoder)
             scorer = CellScorer(cells, method.grid.boxes(), choose=method.cells, alone=method.context == "alone")
         elif method.search == "patches":
@@ -133,9 +133,21 @@ class Views:
             rows = self._augmented(layer, places, method) if method.augmented else self._matrix(layer, places.rows)
             scorer = WholeScorer(rows, places.owners, places.boxes)
         placed = method.grid is not None or method.search in _PLACES
-        if method.embeds and placed and method.context == "beside":
+        if placed and method.context == "beside":
             scorer = SumScorer(Look(scorer), *self._beside(encoder, method, places.images))
         return View(places.images, scorer, self._store, self._local(encoder, method, places.images))
+
+    def _worded(self, encoder: Encoder, method: Method, layer: Layer, places: _Places) -> View:
+        """The view of local features alone; where they make an embedding, steps ask that."""
+        local = self._local(encoder, method, places.images)
+        if local is not None and method.augmented:
+            local = local.augmented(cast(Weighting, method.weighting))
+        rows = None if local is None else local.embeddings
+        if rows is None:
+            scorer = WholeScorer(self._matrix(layer, places.rows), places.owners, places.boxes)
+        else:
+            scorer = WholeScorer(rows, np.arange(len(rows)), [None] * len(rows))
+        return View(places.images, scorer, self._store, local)
 
     def _beside(self, encoder: Encoder, method: Method, images: Ints) -> Iterator[Look]:
         """What counts beside a look at places: the whole image and, beside a grid, the patches right under the box."""

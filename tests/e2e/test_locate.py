@@ -54,6 +54,27 @@ def test_locate_exits_1_when_nothing_is_found(photos: Path) -> None:
     assert "not found" in done.stdout
 
 
+def test_an_image_that_cannot_be_read_does_not_end_the_others(photos: Path) -> None:
+    done = wherein("locate", "--text", "red", "gone.png", "away.png", "--encoder", "toy:16", cwd=photos)
+    assert done.returncode == 2
+    assert "gone.png" in done.stderr
+    assert done.stdout.startswith("away.png\t0.")
+
+
+@pytest.mark.parametrize(
+    "asked", [["--text", "red in the upper left"], ["--text", "red", "--where", "top-left"]], ids=["said", "given"]
+)
+def test_a_place_says_where_to_look_and_what_was_read_as_one_is_told(photos: Path, asked: list[str]) -> None:
+    pixels = np.asarray(PIL.Image.open(photos / "spot.png").convert("RGB")).copy()
+    pixels[:24, :32] = pixels[-24:, -32:] = COLOURS["red"]
+    PIL.Image.fromarray(pixels).save(photos / "twice.png")
+    done = wherein("locate", *asked, "twice.png", "--encoder", "toy:16", "--json", cwd=photos)
+    document = json.loads(done.stdout)
+    assert ("read “top-left” as a place" in done.stderr) == ("--where" not in asked)
+    assert len(document["notes"]) == done.stderr.count("note: ")
+    assert document["query"].startswith("red @ ")
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wherein.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from wherein.encoders import Encoder
+    from wherein.query import Query
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +27,9 @@ def locate(
     ] = None,
     texts: Annotated[list[str] | None, typer.Option("--text", help="What to find, in words.")] = None,
     not_: Annotated[list[str] | None, typer.Option("--not", help="A text or a file to avoid.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Where in the images it should be: x1,y1,x2,y2 or a word such as top-left.")
+    ] = None,
     encoder: Annotated[str, typer.Option(help="The encoder.")] = "mini",
     localizer: Annotated[
         str, typer.Option(help="auto, match, similar, support, points, hull, warp or onnx:FOLDER, as in a method.")
@@ -31,32 +38,66 @@ def locate(
     overlays: Annotated[Path | None, typer.Option(help="Write pictures with the outlines to this folder.")] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Outline what a query shows in given images. Exits 1 when it is in none of them."""
+    """Outline what a query shows in given images. Exits 1 when it is in none of them, 2 when some cannot be read."""
     from wherein.encoders import load
-    from wherein.locating import locate as find
-    from wherein.present import outline
-    from wherein.query import Query, parse_image, parse_negative, parse_text
+    from wherein.errors import ImageError
+    from wherein.image import decode
+    from wherein.method import Method
+    from wherein.search import notes
 
-    parts = [*map(parse_text, texts or []), *map(parse_image, images or []), *map(parse_negative, not_ or [])]
-    asked, model = Query(tuple(parts)), load(encoder)
-    entries = list[dict[str, Any]]()
+    asked, model = _query(texts or [], images or [], not_ or [], where), load(encoder)
+    for part in asked.parts:
+        if part.image is not None:
+            decode(part.image)  # an example that cannot be read ends it, an image to look in does not
+    said = notes(asked, Method())
+    for note in said:
+        typer.echo(f"note: {note}", err=True)
+    entries, unread = list[dict[str, Any]](), False
     for number, file in enumerate(files, 1):
-        found = find(asked, file, encoder=model, localizer=localizer, refine=not coarse)
-        box = None if found.box is None else list(found.box.xyxy)
-        entry: dict[str, Any] = {"image": str(file), "box": box, "score": found.score, "mask": None, "polygons": None}
-        if found.mask is not None:
-            from wherein.masks import to_rle
-
-            entry |= {"mask": to_rle(found.mask, compressed=False), "polygons": outline(found.mask)}
-            if overlays is not None:
-                from wherein.exports import write_overlay
-
-                write_overlay(file, found.mask, overlays / f"{number:04d}-{file.stem}.png")
+        overlay = None if overlays is None else overlays / f"{number:04d}-{file.stem}.png"
+        try:
+            entry = _entry(asked, file, model, localizer, refine=not coarse, overlay=overlay)
+        except ImageError as error:
+            typer.echo(f"wherein: {error}", err=True)
+            unread = True
+            continue
         entries.append(entry)
         if not json_:
-            where = "not found" if box is None else ",".join(f"{value:.3f}" for value in box)
-            typer.echo(f"{file}\t{where}")
+            shown = "not found" if entry["box"] is None else ",".join(f"{value:.3f}" for value in entry["box"])
+            typer.echo(f"{file}\t{shown}")
     if json_:
-        typer.echo(json.dumps({"query": str(asked), "encoder": model.spec, "images": entries}, indent=2))
-    if all(entry["box"] is None for entry in entries):
-        raise typer.Exit(1)
+        document = {"query": str(asked), "encoder": model.spec, "notes": said, "images": entries}
+        typer.echo(json.dumps(document, indent=2))
+    if unread or all(entry["box"] is None for entry in entries):
+        raise typer.Exit(2 if unread else 1)
+
+
+def _query(texts: list[str], images: list[str], avoided: list[str], where: str | None) -> Query:
+    from dataclasses import replace
+
+    from wherein.query import Query, parse_image, parse_negative, parse_text
+    from wherein.region import place
+
+    parts = [*map(parse_text, texts), *map(parse_image, images), *map(parse_negative, avoided)]
+    if where is not None:
+        parts = [replace(part, where=place(where), said_where=None) for part in parts]
+    return Query(tuple(parts))
+
+
+def _entry(
+    asked: Query, file: Path, model: Encoder, localizer: str, *, refine: bool, overlay: Path | None
+) -> dict[str, Any]:
+    """What was found in one image, as it is printed; with its picture, if one is wanted."""
+    from wherein.exports import write_overlay
+    from wherein.locating import locate as find
+    from wherein.masks import to_rle
+    from wherein.present import outline
+
+    found = find(asked, file, encoder=model, localizer=localizer, refine=refine)
+    box = None if found.box is None else list(found.box.xyxy)
+    entry: dict[str, Any] = {"image": str(file), "box": box, "score": found.score, "mask": None, "polygons": None}
+    if found.mask is not None:
+        entry |= {"mask": to_rle(found.mask, compressed=False), "polygons": outline(found.mask)}
+        if overlay is not None:
+            write_overlay(file, found.mask, overlay)
+    return entry

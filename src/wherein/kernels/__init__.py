@@ -27,6 +27,10 @@ class Kernel(Protocol):
     words: int | None
     """Its own size of codebook; None where that follows the collection."""
 
+    @property
+    def embeddings(self) -> Floats | None:
+        """(documents, d), unit norm, where a document is described by one; None where it is by its words."""
+
     def describe(self, descriptors: Floats) -> bytes:
         """What is kept of an image's descriptors (n, d)."""
 

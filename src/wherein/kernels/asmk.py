@@ -102,6 +102,7 @@ class Asmk:
 
     score_kind = "asmk"
     words: int | None = None
+    embeddings: Floats | None = None
 
     def __init__(self, codebook: Codebook) -> None:
         self._codebook, self._dim = codebook, codebook.centroids.shape[1]

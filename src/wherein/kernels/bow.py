@@ -85,6 +85,7 @@ class BagOfWords:
 
     score_kind = "tf-idf"
     words: int | None = None
+    embeddings: Floats | None = None
 
     def __init__(self, codebook: Codebook) -> None:
         self._codebook = codebook

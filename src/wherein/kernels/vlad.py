@@ -36,7 +36,7 @@ class Vlad:
 
     def __init__(self, codebook: Codebook) -> None:
         self._codebook = codebook
-        self._rows = np.zeros((0, codebook.centroids.size), np.float32)
+        self.embeddings: Floats = np.zeros((0, codebook.centroids.size), np.float32)
 
     def describe(self, descriptors: Floats) -> bytes:
         """The embedding, in half precision."""
@@ -44,9 +44,15 @@ class Vlad:
 
     def build(self, documents: Sequence[bytes]) -> None:
         """One matrix."""
-        rows = np.frombuffer(b"".join(documents), np.float16).reshape(len(documents), self._rows.shape[1])
-        self._rows = rows.astype(np.float32)
+        rows = np.frombuffer(b"".join(documents), np.float16).reshape(len(documents), self.embeddings.shape[1])
+        self.embeddings = rows.astype(np.float32)
 
     def scores(self, descriptors: Floats, worth: Floats | None = None) -> Floats:
         """Cosines."""
-        return np.asarray(self._rows @ vlad(descriptors, self._codebook, worth), np.float32)
+        return np.asarray(self.embeddings @ vlad(descriptors, self._codebook, worth), np.float32)
+
+    def moved(self, embeddings: Floats) -> Vlad:
+        """With other embeddings of its documents, in their order."""
+        other = Vlad(self._codebook)
+        other.embeddings = embeddings
+        return other
