@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wherein.bench.pickles import read_npy, read_pickle
-from wherein.bench.readers import read_json, read_ndjson, require_file, stream_json_object
+from wherein.bench.readers import field_of, finite, read_json, read_ndjson, require_file, stream_json_object
 from wherein.errors import DataError
 
 
@@ -56,11 +56,26 @@ def test_ndjson_gives_line_numbers_and_skips_blank_lines(tmp_path: Path) -> None
     assert list(read_ndjson(path)) == [(1, {"a": 1}), (3, {"a": 2})]
 
 
-@pytest.mark.parametrize("line", ["[1]", "{", '{"score": NaN}', "7"])
+@pytest.mark.parametrize("line", ["[1]", "{", '{"score": NaN}', "7", "[" * 100_000])
 def test_a_bad_ndjson_line_is_named(tmp_path: Path, line: str) -> None:
     path = written(tmp_path / "x.ndjson", '{"a": 1}\n' + line + "\n")
     with pytest.raises(DataError, match="line 2"):
         list(read_ndjson(path))
+
+
+@pytest.mark.parametrize("value", [None, True, "1", [], 10**400, float("inf"), float("nan")])
+def test_only_finite_numbers_are_numbers(value: Any) -> None:
+    with pytest.raises(DataError, match=r"here: .* is not a finite number"):
+        finite(value, where="here")
+
+
+def test_finite_numbers_become_floats() -> None:
+    assert [finite(value, where="here") for value in (0, -3, 2.5, 10**300)] == [0.0, -3.0, 2.5, 1e300]
+
+
+def test_a_field_of_something_else_than_an_object_is_refused() -> None:
+    with pytest.raises(DataError, match="an object with 'box' is needed, found a number"):
+        field_of(5, "box", list, where="here")
 
 
 # --- streaming ------------------------------------------------------------------------------------------
@@ -99,6 +114,7 @@ BAD_STREAMS = [
     pytest.param('{"a": [1], "a": [2]}', "appears twice", id="a key given twice"),
     pytest.param('{"a": [1]} x', "after the end", id="text after the end"),
     pytest.param('{"a": [NaN]}', "NaN", id="not a number"),
+    pytest.param('{"a": ' + "[" * 100_000 + "]", "line 1", id="lists in lists in lists"),
     pytest.param('{"a" [1]}', '"key":', id="no colon"),
     pytest.param('{"a": [1] "b": 2}', "comma", id="no comma"),
     pytest.param(b'{"a": ["\xff"]}', "line 1", id="not UTF-8"),
@@ -227,6 +243,14 @@ def test_shared_parts_stay_shared_so_that_nesting_cannot_explode(tmp_path: Path)
         part = [part, part]
     read = read_pickle(written(tmp_path / "x.pkl", pickle.dumps(part)))
     assert read[0] is read[1]
+
+
+@pytest.mark.parametrize("shape", [(10**12, 70), (0, 10**23), (10**30,)], ids=["terabytes", "no rows", "no machine"])
+def test_an_npy_header_cannot_ask_for_more_than_the_file_holds(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(80)
+    with pytest.raises(DataError, match=r"x\.npy is cut short or damaged"):
+        read_npy(written(tmp_path / "x.npy", data))
 
 
 def test_npy_arrays_and_dicts_come_back(tmp_path: Path) -> None:

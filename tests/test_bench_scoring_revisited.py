@@ -246,6 +246,22 @@ def test_pixel_accepts_a_mask_per_pair(tmp_path: Path) -> None:
     assert made.scores["ious"] == {"0_0": [1.0, 1.0], "0_1": [1.0, 1.0]}
 
 
+def test_pixel_masks_without_a_pixel_are_empty_and_huge_ones_are_told(tmp_path: Path) -> None:
+    write_pixel(tmp_path, [{"easy": [0, 1], "hard": [2], "junk": []}], images=3)
+    nothing = np.zeros((90, 90), dtype=bool)
+    drawn = evaluate(
+        "proxford", data=tmp_path, predictions=write_matches(tmp_path, {(0, 0): nothing, (0, 1): EXACT, (0, 2): EXACT})
+    )
+    listed = evaluate(
+        "proxford", data=tmp_path, predictions=write_matches(tmp_path, {(0, 0): NONE, (0, 1): EXACT, (0, 2): EXACT})
+    )
+    assert drawn.scores == listed.scores
+    assert drawn.scores["medium"]["mIoU-script"] == {"D": 1.0, "S": 1.0}
+    long = np.ones((2**14 + 1, 1), dtype=bool)
+    made = evaluate("proxford", data=tmp_path, predictions=write_matches(tmp_path, {(0, 0): long}))
+    assert said(made.warnings, "1 predictions reach beyond 16384 px")
+
+
 def test_pixel_pairs_without_prediction_or_label_and_strays_are_warned_about(tmp_path: Path) -> None:
     truths = [{"easy": [0, 1], "hard": [2], "junk": []}]
     write_pixel(tmp_path, truths, images=4)
@@ -265,10 +281,17 @@ def test_pixel_errors(tmp_path: Path) -> None:
         ("0_0", EXACT, "qimlist"),
         ("qimlist_0_imlist_0", [[1.0, math.nan]], "finite"),
         ("qimlist_0_imlist_0", [[1, 2, 3]], "finite"),
+        ("qimlist_0_imlist_0", [[1, 2], [3]], "finite"),
+        ("qimlist_0_imlist_0", [[1, 10**400]], "finite"),
+        ("qimlist_0_imlist_0", 5, "finite"),
+        ("qimlist_0_imlist_0", np.uint8(5), "finite"),
     ):
         np.save(tmp_path / "m.npy", {key: value}, allow_pickle=True)  # type: ignore[arg-type]
         with pytest.raises(DataError, match=message):
             evaluate("proxford", data=tmp_path, predictions=tmp_path / "m.npy")
+    dump(tmp_path / "labels" / "0_0.json", {"shapes": [{"points": [[1, 1], [2e6, 2], [3, 3]]}]})
+    with pytest.raises(DataError, match=r"0_0\.json: a point lies beyond 16384 px"):
+        evaluate("proxford", data=tmp_path, predictions=write_matches(tmp_path, {(0, 0): EXACT}))
     (tmp_path / "labels" / "0_0.json").write_text('{"shapes": []}')
     with pytest.raises(DataError, match="at least one shape"):
         evaluate("proxford", data=tmp_path, predictions=write_matches(tmp_path, {(0, 0): EXACT}))

@@ -5,6 +5,7 @@ is answered by a stand-in kept here, and a file that asks for another is refused
 """
 
 import io
+import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -167,10 +168,11 @@ def read_npy(path: Path) -> Any:
     with _opened(path) as stream:
         try:
             version = np.lib.format.read_magic(stream)
-            if version not in _HEADERS:
-                raise DataError(f"{path}: .npy format {version} is not known; save it again with numpy.save")
             shape, _fortran, dtype = _HEADERS[version](stream)
-        except (ValueError, EOFError) as error:
+        except KeyError:
+            raise DataError(f"{path}: .npy format {version} is not known; save it again with numpy.save") from None
+        except Exception as error:
+            # A hostile header can fail anywhere in what parses it.
             raise DataError(f"{path} is not an .npy file ({error}); save it with numpy.save") from error
         if dtype.kind == "O":
             value = _unpickled(stream.read(), path)
@@ -179,10 +181,15 @@ def read_npy(path: Path) -> Any:
             return value[()] if value.shape == () else value
         if dtype.kind not in _PLAIN_KINDS:
             raise DataError(f"{path}: the dtype {dtype} is refused; only numbers, strings and objects are read")
+        announced, there = math.prod(shape) * dtype.itemsize, path.stat().st_size - stream.tell()
+        if announced > there:  # asked first: numpy would allocate what the header announces
+            raise DataError(
+                f"{path} is cut short or damaged: {shape} {dtype} takes more than {there} bytes; save it again"
+            )
         stream.seek(0)
         try:
             return np.lib.format.read_array(stream, allow_pickle=False)
-        except (ValueError, EOFError) as error:
+        except (ValueError, EOFError, OverflowError) as error:
             raise DataError(f"{path} is cut short or damaged ({error}); save it again") from error
 
 

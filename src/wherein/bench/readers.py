@@ -1,6 +1,7 @@
 """JSON and ndjson files of the benchmarks, with errors that name the file and the line."""
 
 import json
+import math
 import mmap
 import re
 from collections.abc import Generator, Iterator
@@ -23,15 +24,19 @@ def require_file(path: Path, *, what: str, hint: str) -> Path:
     return path
 
 
-def read_json(path: Path) -> Any:
-    """One JSON document; NaN and Infinity are refused, as are duplicate keys."""
+def read_text(path: Path) -> str:
+    """A UTF-8 text file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise DataError(f"{path} does not exist; check the folder given with --data or --predictions") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}; check that it is a UTF-8 text file") from error
-    return parse_json(text, where=str(path))
+
+
+def read_json(path: Path) -> Any:
+    """One JSON document; NaN and Infinity are refused, as are duplicate keys."""
+    return parse_json(read_text(path), where=str(path))
 
 
 def parse_json(text: str, *, where: str) -> Any:
@@ -61,7 +66,7 @@ def read_ndjson(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _object_of_line(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         value = json.loads(line, parse_constant=_no_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise DataError(f"{path}, line {number}: not valid JSON ({reason}); repair that line") from error
     if not isinstance(value, dict):
@@ -82,14 +87,32 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def field_of(record: dict[str, Any], name: str, kind: type | tuple[type, ...], *, where: str) -> Any:
+def field_of(record: Any, name: str, kind: type | tuple[type, ...], *, where: str) -> Any:
     """A field that must be there and be of a kind; a DataError otherwise."""
+    if not isinstance(record, dict):
+        raise DataError(f"{where}: an object with {name!r} is needed, found {_kind(record)}")
     if name not in record:
         raise DataError(f"{where}: the field {name!r} is missing; it has {', '.join(map(repr, record)) or 'none'}")
     value = record[name]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise DataError(f"{where}: the field {name!r} holds {_kind(value)}, which is not what belongs there")
     return value
+
+
+def finite(value: Any, *, where: str) -> float:
+    """A JSON number as a float; a DataError for anything else, also for one that no float can hold."""
+    try:
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise DataError(f"{where}: {_shown(value)} is not a finite number")
+    return number
+
+
+def _shown(value: Any) -> str:
+    text = str(value) if isinstance(value, float) else json.dumps(value, default=str)
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def _kind(value: Any) -> str:
@@ -161,7 +184,7 @@ def _value_at(text: mmap.mmap, start: int, path: Path) -> tuple[Any, int]:
             # The mark stood inside a string, or closed an inner list: only then is the end at fault.
             if not error.msg.startswith("Unterminated string") and error.pos < len(error.doc):
                 _malformed(text, start + len(error.doc[: error.pos].encode()), path, error.msg)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             _malformed(text, start, path, str(error))
     match = _SCALAR.match(text, start)
     if closing is not None or match is None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wherein.bench.readers import field_of, read_ndjson
+from wherein.bench.readers import field_of, finite, read_ndjson
 from wherein.errors import DataError, RegionError
 from wherein.image import IMAGE_SUFFIXES
 from wherein.region import Box
@@ -285,9 +285,9 @@ def load_boxed(data: Path) -> Boxed:
 
 def _box(values: list[Any], *, where: str) -> Box:
     try:
-        x1, y1, x2, y2 = (min(1.0, max(0.0, float(value))) for value in values)
+        x1, y1, x2, y2 = (min(1.0, max(0.0, finite(value, where=where))) for value in values)
         return Box(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))  # corners may be swapped
-    except (TypeError, ValueError, RegionError) as error:
+    except (ValueError, RegionError) as error:
         raise DataError(f"{where}: the box {values} is not x1, y1, x2, y2 in [0, 1] with an area") from error
 
 

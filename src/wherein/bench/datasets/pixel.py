@@ -19,6 +19,8 @@ CITIES: Final = {"proxford": "oxford", "prparis": "paris"}
 # Queries the official mAP skips without taking them out of its denominator.
 SKIPPED: Final = {"proxford": frozenset({56, 63}), "prparis": frozenset({57, 59})}
 
+LARGEST_COORDINATE: Final = 2**14  # a canvas larger than this would not fit in memory
+
 Pair = tuple[int, int]
 
 
@@ -62,13 +64,16 @@ def read_polygons(path: Path) -> list[NDArray[np.float64]]:
     shapes = document.get("shapes") if isinstance(document, dict) else None
     if not isinstance(shapes, list) or not shapes:
         raise DataError(f"{path}: a labelme file with at least one shape is needed")
-    return [_points(shape.get("points") if isinstance(shape, dict) else None, where=str(path)) for shape in shapes]
+    polygons = [_points(shape.get("points") if isinstance(shape, dict) else None, where=str(path)) for shape in shapes]
+    if any(np.abs(points).max(initial=0) > LARGEST_COORDINATE for points in polygons):
+        raise DataError(f"{path}: a point lies beyond {LARGEST_COORDINATE} px; get the label file again")
+    return polygons
 
 
 def _points(values: Any, *, where: str) -> NDArray[np.float64]:
     try:
         points = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         points = np.empty(0)
     if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
         raise DataError(f"{where}: a polygon is a list of finite [x, y] points")
@@ -93,11 +98,14 @@ def read_matches(path: Path) -> dict[Pair, NDArray[Any]]:
 
 
 def _match(value: Any, *, where: str) -> NDArray[Any]:
-    if value is None or len(value) == 0:
+    try:
+        array = np.asarray([] if value is None else value)
+    except ValueError:  # points of several lengths
+        array = np.empty(1)
+    if array.ndim and len(array) == 0:
         return np.empty((0, 2))
-    array = np.asarray(value)
-    mask_like = array.dtype == bool or (array.dtype == np.uint8 and array.shape[-1] != 2)
-    if isinstance(value, np.ndarray) and value.ndim == 2 and mask_like:
+    plane = isinstance(value, np.ndarray) and value.ndim == 2
+    if plane and (array.dtype == bool or (array.dtype == np.uint8 and array.shape[1] != 2)):
         return array > 0
     if array.ndim == 3 and array.shape[1:] == (1, 2):  # OpenCV's contour shape
         array = array[:, 0]

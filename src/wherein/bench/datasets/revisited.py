@@ -61,6 +61,9 @@ def load(root: Path, *, name: str) -> Revisited:
     document = read_pickle(path)
     if not isinstance(document, dict) or not {"imlist", "qimlist", "gnd"} <= set(document):
         raise DataError(f"{path}: a dict with imlist, qimlist and gnd is needed")
+    for part in ("imlist", "qimlist", "gnd"):
+        if not isinstance(document[part], (list, tuple)) and getattr(document[part], "ndim", 0) != 1:
+            raise DataError(f"{path}: {part} is not a list")
     images = tuple(map(str, document["imlist"]))
     query_images = tuple(map(str, document["qimlist"]))
     truth = list(document["gnd"])
@@ -85,7 +88,10 @@ def _query(image: str, entry: Any, *, size: int, where: str) -> RevisitedQuery:
     for kind in ("easy", "hard", "junk"):
         if kind not in entry:
             raise DataError(f"{where}: {kind!r} is missing; this is not a truth file of the revisited benchmark")
-        rows = np.asarray(entry[kind])
+        try:
+            rows = np.asarray(entry[kind])
+        except ValueError:  # lists of several lengths
+            rows = np.full(1, np.nan)
         if rows.size and (rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= size):
             raise DataError(f"{where}: {kind!r} must hold rows of the {size} images, counted from 0")
         parts[kind] = rows.reshape(-1).astype(np.int64)
@@ -99,7 +105,10 @@ def _box(entry: Any, *, where: str) -> tuple[float, float, float, float] | None:
     values = entry.get("bbx") if isinstance(entry, dict) else None
     if values is None:
         return None
-    sides = np.asarray(values, dtype=np.float64).reshape(-1)
+    try:
+        sides = np.asarray(values, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError, OverflowError):
+        sides = np.empty(0)
     if len(sides) != 4 or not np.isfinite(sides).all():
         raise DataError(f"{where}: bbx {values!r} is not x1, y1, x2, y2")
     return float(sides[0]), float(sides[1]), float(sides[2]), float(sides[3])

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wherein.bench.readers import read_json, require_file, stream_json_object
+from wherein.bench.readers import finite, read_json, require_file, stream_json_object
 from wherein.errors import DataError
 
 MIN_AREA: Final = 50  # px²: an image whose boxes of a label are all smaller is ignored for that label
@@ -94,9 +94,7 @@ def _annotation(entry: Any, *, where: str) -> tuple[str, tuple[float, ...]]:
     box = entry.get("bbox") if isinstance(entry, dict) else None
     if not isinstance(label, str) or not isinstance(box, list) or len(box) != 4:
         raise DataError(f'{where}: an annotation is {{"label": …, "bbox": [x1, y1, x2, y2]}}, found {entry!r}')
-    if not all(isinstance(side, (int, float)) and not isinstance(side, bool) for side in box):
-        raise DataError(f"{where}: the box {box!r} of {label!r} is not four numbers")
-    return label, tuple(float(side) for side in box)
+    return label, tuple(finite(side, where=f"{where}, the box of {label!r}") for side in box)
 
 
 def load(root: Path, *, split: str = "val") -> SearchAD:
@@ -193,9 +191,9 @@ def _examples(vision: Any, *, where: str) -> Iterator[tuple[str, tuple[float, fl
         for entry in entries if isinstance(entries, list) else [entries]:
             box = entry.get("bbox") if isinstance(entry, dict) else None
             sides = [box.get(side) for side in ("min_x", "min_y", "max_x", "max_y")] if isinstance(box, dict) else box
-            if not isinstance(sides, list) or len(sides) != 4 or not all(isinstance(s, (int, float)) for s in sides):
+            if not isinstance(sides, list) or len(sides) != 4 or None in sides:
                 raise DataError(f"{where}, image {image!r}: a box with min_x, min_y, max_x, max_y is needed")
-            x1, y1, x2, y2 = map(float, sides)
+            x1, y1, x2, y2 = (finite(side, where=f"{where}, image {image!r}") for side in sides)
             yield image, (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
 
 

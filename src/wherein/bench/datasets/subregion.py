@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from wherein.bench.readers import field_of, read_json, read_ndjson, require_file
+from wherein.bench.readers import field_of, finite, read_json, read_ndjson, require_file
 from wherein.errors import DataError
 
 FRAME_WH: Final = (682, 384)
@@ -83,9 +83,10 @@ def _annotations(path: Path, name: str) -> Iterator[tuple[Annotation, bool]]:
 
 
 def _rect(values: list[Any], *, where: str) -> tuple[float, float, float, float]:
-    if len(values) != 4 or not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+    if len(values) != 4:
         raise DataError(f"{where}: rect {values!r} is not x1, y1, x2, y2 in pixels")
-    return float(values[0]), float(values[1]), float(values[2]), float(values[3])
+    x1, y1, x2, y2 = (finite(value, where=f"{where}, rect") for value in values)
+    return x1, y1, x2, y2
 
 
 def frames_of(folder: Path) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from wherein.bench.reference import reference
 from wherein.errors import DataError
 
 LEVELS: Final = ("medium", "hard")
-LARGEST_COORDINATE: Final = 2**14  # a canvas larger than this would not fit in memory
 
 Ious = Mapping[pixel.Pair, tuple[float, float]]
 
@@ -78,10 +77,10 @@ def _overlaps(
                 continue
             if match is None:
                 absent.append(name)
-            if match is None or len(match) == 0:
+            if match is None or _is_empty(match):
                 empty.add(pair)
                 ious[pair] = (0.0, 0.0)
-            elif match.dtype != bool and np.abs(match).max() > LARGEST_COORDINATE:
+            elif _reach(match) > pixel.LARGEST_COORDINATE:
                 far.append(name)
                 ious[pair] = (0.0, 0.0)
             else:
@@ -91,7 +90,7 @@ def _overlaps(
     for names, what in (
         (unlabelled, "ground-truth pairs have no outline and are left out"),
         (absent, "ground-truth pairs have no prediction and count as empty (IoU 0)"),
-        (far, f"predictions reach beyond {LARGEST_COORDINATE} px and count as IoU 0"),
+        (far, f"predictions reach beyond {pixel.LARGEST_COORDINATE} px and count as IoU 0"),
     ):
         if names:
             warnings.append(f"{len(names)} {what}: {', '.join(names[:4])}{' …' if len(names) > 4 else ''}")
@@ -99,6 +98,16 @@ def _overlaps(
     if strange:
         warnings.append(f"{strange} predictions are for pairs that are not ground truth; they were not used")
     return ious, empty
+
+
+def _is_empty(match: NDArray[Any]) -> bool:
+    """Was nothing found: no point, or no pixel?"""
+    return len(match) == 0 or (match.dtype == bool and not match.any())
+
+
+def _reach(match: NDArray[Any]) -> float:
+    """The largest coordinate of points, or the longer side of a mask."""
+    return float(max(match.shape) if match.dtype == bool else np.abs(match).max())
 
 
 def _pair_ious(match: NDArray[Any], label: Path) -> tuple[float, float]:
