@@ -71,7 +71,8 @@ def test_searchad_truth_keeps_the_50_px_rule(tmp_path: Path) -> None:
         ({"a.png": {}}, "a list of annotations"),
         ({"a.png": [{"label": CAT}]}, "an annotation is"),
         ({"a.png": [{"label": CAT, "bbox": [1, 2, 3]}]}, "an annotation is"),
-        ({"a.png": [{"label": CAT, "bbox": [1, 2, 3, "4"]}]}, "not four numbers"),
+        ({"a.png": [{"label": CAT, "bbox": [1, 2, 3, "4"]}]}, "not a finite number"),
+        ({"a.png": [{"label": CAT, "bbox": [1, 2, 3, 10**400]}]}, "the box of .*1000.*… is not a finite number"),
     ],
 )
 def test_searchad_annotations_that_are_not_say_where(tmp_path: Path, document: Any, message: str) -> None:
@@ -222,6 +223,37 @@ def test_forb_objects_missing_on_disk_are_warned_about(tmp_path: Path) -> None:
     assert data.queries[0] == forb.ForbQuery("logos", "1", "q.jpg", (1,), "easy")
     assert data.offsets["logos"] == 27371  # without a database list the full benchmark is meant
     assert "only 1 of 8 objects" in data.warnings[0]
+    assert "no usable all_database_images.txt" in data.warnings[1]
+
+
+@pytest.mark.parametrize("prefix", ["", "images/", "/data/forb/"])
+def test_forb_objects_are_found_anywhere_in_a_path(tmp_path: Path, prefix: str) -> None:
+    dump_lines(tmp_path / "logos_gt.ndjson", truth_line())
+    names = [f"{prefix}{name}/{n}.jpg" for name in ("paintings", "logos") for n in range(3)]
+    (tmp_path / "all_database_images.txt").write_text("\n".join(names) + "\n")
+    data = forb.load(tmp_path)
+    assert data.offsets["logos"] == 3
+    assert not any("offsets" in warning for warning in data.warnings)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["logos/0.jpg", "elsewhere/1.jpg"], ["logos/0.jpg", "paintings/0.jpg"]],
+    ids=["an image of no object", "objects in another order"],
+)
+def test_forb_a_list_that_gives_no_offsets_is_told(tmp_path: Path, names: list[str]) -> None:
+    dump_lines(tmp_path / "logos_gt.ndjson", truth_line())
+    (tmp_path / "all_database_images.txt").write_text("\n".join(names) + "\n")
+    data = forb.load(tmp_path)
+    assert data.offsets == forb.OFFICIAL_OFFSETS
+    assert "no usable all_database_images.txt" in data.warnings[-1]
+
+
+def test_forb_a_list_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    dump_lines(tmp_path / "logos_gt.ndjson", truth_line())
+    (tmp_path / "all_database_images.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match=r"all_database_images\.txt cannot be read"):
+        forb.load(tmp_path)
 
 
 def test_forb_offsets_from_the_database_files(tmp_path: Path) -> None:
@@ -239,6 +271,7 @@ def test_forb_offsets_from_the_database_files(tmp_path: Path) -> None:
         (truth_line(difficulty="odd"), "difficulty 'odd'"),
         (truth_line(groundtruth_ids=[0]), "counts from 1"),
         (truth_line(groundtruth_ids="x"), "'groundtruth_ids' holds a string"),
+        (truth_line(groundtruth_ids=[True]), "counts from 1"),
         ({"query_id": 1}, "'groundtruth_ids' is missing"),
     ],
 )
@@ -270,7 +303,13 @@ def test_revisited_truth_is_found_where_the_official_code_keeps_it(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"easy": [2]}, "rows of the 2 images"), ({"hard": [0.5]}, "rows of the 2"), ({"bbx": [1, 2]}, "bbx")],
+    [
+        ({"easy": [2]}, "rows of the 2 images"),
+        ({"easy": [[0], [0, 1]]}, "rows of the 2 images"),
+        ({"hard": [0.5]}, "rows of the 2"),
+        ({"bbx": [1, 2]}, "bbx"),
+        ({"bbx": ["a"] * 4}, "bbx"),
+    ],
 )
 def test_revisited_truth_that_is_not_names_the_query(tmp_path: Path, change: Any, message: str) -> None:
     write_truth(tmp_path, **change)
@@ -283,6 +322,9 @@ def test_revisited_other_pickles_are_refused(tmp_path: Path) -> None:
         revisited.load(tmp_path, name="roxford5k")
     (tmp_path / "gnd_roxford5k.pkl").write_bytes(pickle.dumps({"imlist": []}))
     with pytest.raises(DataError, match="imlist, qimlist and gnd"):
+        revisited.load(tmp_path, name="roxford5k")
+    (tmp_path / "gnd_roxford5k.pkl").write_bytes(pickle.dumps({"imlist": 5, "qimlist": [], "gnd": []}))
+    with pytest.raises(DataError, match="imlist is not a list"):
         revisited.load(tmp_path, name="roxford5k")
 
 
@@ -314,7 +356,12 @@ def test_subregion_annotations_and_frames(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"rect": [1, 2, 3]}, "rect"), ({"frameIdx": "x"}, "frameIdx"), ({"desc_long": None}, "desc_long")],
+    [
+        ({"rect": [1, 2, 3]}, "rect"),
+        ({"rect": [1, 2, 3, 10**400]}, "rect.*not a finite number"),
+        ({"frameIdx": "x"}, "frameIdx"),
+        ({"desc_long": None}, "desc_long"),
+    ],
 )
 def test_subregion_annotations_that_are_not_say_where(tmp_path: Path, change: Any, message: str) -> None:
     row = {"id": 4, "frameIdx": 2, "desc_short": "s", "desc_long": "l", "rect": [1, 5, 20, 50], **change}

@@ -188,7 +188,9 @@ FORB_ERRORS = [
     pytest.param(result_line(candidate_db_ids=["a"]), "not a 0-based position", id="a name for an id"),
     pytest.param(result_line(candidate_db_ids=[-1]), "not a 0-based position", id="a negative id"),
     pytest.param(result_line(candidate_db_ids=[99999]), "candidate 99999 lies beyond", id="an id beyond the database"),
+    pytest.param(result_line(candidate_db_ids=[10**30]), "lies beyond the 72 database", id="an id of thirty digits"),
     pytest.param(result_line(global_scores=["x"]), "not a finite number", id="a word for a score"),
+    pytest.param(result_line(global_scores=[10**400]), "not a finite number", id="a score beyond floats"),
     pytest.param('{"query_id": 1, "candidate_db_ids": [1], "global_scores": [NaN]}\n', "line 1.*NaN", id="a NaN score"),
     pytest.param('{"query_id": 1, "candidate_db_ids": [1]}\n', "'global_scores' is missing", id="no scores"),
 ]
@@ -202,6 +204,31 @@ def test_forb_errors(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "results" / "logos_all.ndjson").write_text(text)
     with pytest.raises(DataError, match=message):
         evaluate("forb", data=tmp_path, predictions=tmp_path / "results")
+
+
+@pytest.mark.parametrize("candidate", [54435, 10**30])
+def test_forb_ids_beyond_the_full_benchmark_are_refused_without_a_list(tmp_path: Path, candidate: int) -> None:
+    write_forb(tmp_path, one_each(lambda name: (name, [1], "easy", [candidate], [0.5], [0.1])))
+    with pytest.raises(DataError, match=f"candidate {candidate} lies beyond the 54435 database images"):
+        evaluate("forb", data=tmp_path, predictions=tmp_path / "results")
+
+
+@pytest.mark.parametrize("truth", [710, 10**30])
+def test_forb_truth_beyond_its_object_is_refused(tmp_path: Path, truth: int) -> None:
+    write_forb(tmp_path, one_each(lambda name: (name, [truth if name == "logos" else 1], "easy", [0], [0.5], [0.1])))
+    with pytest.raises(DataError, match=rf"logos, query_id 1: groundtruth_ids hold {truth}.* 709 database images"):
+        evaluate("forb", data=tmp_path, predictions=tmp_path / "results")
+
+
+def test_forb_distractors_that_are_ground_truth_are_warned_about(tmp_path: Path) -> None:
+    write_forb(tmp_path, one_each(perfect))
+    clean = evaluate("forb", data=tmp_path, predictions=tmp_path / "results")
+    assert not said(clean.warnings, "against distractors")
+    line = {"query_id": 1, "candidate_db_ids": [OFFICIAL_OFFSETS["paintings"] + 1], "global_scores": [0.2]}
+    dump_lines(tmp_path / "results" / "logos_oods.ndjson", [line])
+    made = evaluate("forb", data=tmp_path, predictions=tmp_path / "results")
+    assert said(made.warnings, "1 of 8 lists against distractors", "ground truth")
+    assert made.scores == clean.scores
 
 
 def test_forb_missing_files_are_named(tmp_path: Path) -> None:

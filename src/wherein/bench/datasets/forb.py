@@ -1,13 +1,12 @@
 """FORB: flat objects, with rejection. Its metadata and the per-object result files."""
 
-import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from wherein.bench.readers import field_of, read_ndjson, require_file
+from wherein.bench.readers import field_of, finite, read_ndjson, read_text, require_file
 from wherein.errors import DataError
 
 # Database sizes of the full benchmark, in the global order of the objects.
@@ -38,14 +37,19 @@ class ForbQuery:
 
 @dataclass(frozen=True)
 class Forb:
-    """The queries of the objects found on disk, and how many database images come before each object."""
+    """The queries of the objects found on disk, the database, and how many of its images each object has."""
 
     root: Path
     objects: tuple[str, ...]
     queries: tuple[ForbQuery, ...]
     database: tuple[str, ...]
-    offsets: Mapping[str, int]
+    sizes: Mapping[str, int]
     warnings: tuple[str, ...]
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """The global id of each object's first database image."""
+        return offsets_of(self.sizes)
 
 
 def offsets_of(sizes: Mapping[str, int]) -> dict[str, int]:
@@ -83,7 +87,19 @@ def load(root: Path) -> Forb:
     if not queries:
         raise DataError(f"the <object>_gt.ndjson files in {folder} are empty; download the metadata again")
     database, sizes = _database(folder)
-    return Forb(root, objects, queries, database, offsets_of(sizes), tuple(warnings))
+    if not database:
+        warnings.append("no usable all_database_images.txt: the offsets of the full benchmark are used")
+    return Forb(root, objects, queries, database, sizes, tuple(warnings))
+
+
+def require_truth_within(queries: Iterable[ForbQuery], sizes: Mapping[str, int]) -> None:
+    """Refuse truth beyond an object's database images: its global id would be another object's."""
+    for query in queries:
+        if max(query.truth, default=0) > sizes.get(query.object, 0):
+            raise DataError(
+                f"{query.object}, query_id {query.query_id}: groundtruth_ids hold {max(query.truth)}, but there are "
+                f"{sizes.get(query.object, 0)} database images of it; metadata and database list do not belong together"
+            )
 
 
 def _queries(path: Path, name: str) -> list[ForbQuery]:
@@ -91,7 +107,7 @@ def _queries(path: Path, name: str) -> list[ForbQuery]:
     for number, record in read_ndjson(path):
         where = f"{path}, line {number}"
         ids = field_of(record, "groundtruth_ids", list, where=where)
-        if not all(isinstance(item, int) and item >= 1 for item in ids):
+        if not all(type(item) is int and item >= 1 for item in ids):
             raise DataError(f"{where}: groundtruth_ids counts from 1 within {name}, found {ids!r}")
         difficulty = str(record.get("difficulty", ""))
         if difficulty not in DIFFICULTIES:
@@ -112,10 +128,11 @@ def _database(folder: Path) -> tuple[tuple[str, ...], dict[str, int]]:
     """Database images in global order, and how many belong to each object (official where unknown)."""
     listing = folder / "all_database_images.txt"
     if listing.is_file():
-        images = tuple(filter(None, map(str.strip, listing.read_text(encoding="utf-8").splitlines())))
-        owners = Counter(image.split("/", 1)[0] for image in images)
-        if images and set(owners) <= set(OBJECTS):
-            return images, dict(owners)
+        images = tuple(filter(None, map(str.strip, read_text(listing).splitlines())))
+        owners = [next((part for part in image.split("/") if part in OFFICIAL_SIZES), "") for image in images]
+        in_order = owners == sorted(owners, key=lambda name: (*OBJECTS, "").index(name))
+        if images and "" not in owners and in_order:
+            return images, dict(Counter(owners))
     files = {name: folder / f"{name}_database.ndjson" for name in OBJECTS}
     if all(path.is_file() for path in files.values()):
         listed = {
@@ -162,5 +179,4 @@ def _check_candidates(ids: list[Any], values: list[Any], *, where: str) -> None:
         if type(item) is not int or item < 0:
             raise DataError(f"{where}: candidate {item!r} is not a 0-based position in the database")
     for value in values:
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise DataError(f"{where}: score {value!r} is not a finite number")
+        finite(value, where=f"{where}, score")

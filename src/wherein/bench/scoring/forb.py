@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +21,11 @@ LOWEST: Final = {"official": -1.0, "paper": 0.0}  # threshold at a false positiv
 
 @dataclass(frozen=True)
 class _Results:
-    """Candidates and scores of every query, in the order of the truth, and every best distractor score."""
+    """Candidates and scores of every query, in the order of the truth; ids and best scores of distractors."""
 
     candidates: list[tuple[int, ...]]
     scores: list[tuple[float, ...]]
+    rejected: list[tuple[int, ...]]
     best_distractor: list[float]
     warnings: list[str]
 
@@ -35,7 +37,9 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
         raise DataError(f"{predictions} is not a folder; FORB results are <object>_all.ndjson and _oods.ndjson in one")
     inner = predictions / "retrieval_results"  # where the official baselines keep them
     results = _read(truth, inner if inner.is_dir() else predictions)
-    offsets, note = _offsets(truth, results)
+    sizes, note = _sizes(truth, results)
+    forb.require_truth_within(truth.queries, sizes)
+    offsets = forb.offsets_of(sizes)
     wanted = [tuple(item - 1 + offsets[query.object] for item in query.truth) for query in truth.queries]
     lists = metrics.candidate_lists(results.candidates, results.scores, truth=wanted)
     plain = metrics.truncated_ap(lists, ks=DEPTHS, divisor=protocol)
@@ -47,13 +51,19 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
         scores=_document(truth, plain, levels),
         queries=_query_scores(truth, results, lists, plain, levels),
         curves=_curves(truth, levels, thresholds),
-        warnings=(*truth.warnings, *note, *results.warnings, *_warnings(truth, lists, protocol=protocol)),
+        warnings=(
+            *truth.warnings,
+            *note,
+            *results.warnings,
+            *_warnings(truth, lists, protocol=protocol),
+            *_distractor_warnings(results.rejected, wanted),
+        ),
         reference=reference("forb"),
     )
 
 
 def _read(truth: forb.Forb, folder: Path) -> _Results:
-    results = _Results([], [], [], [])
+    results = _Results([], [], [], [], [])
     for name in truth.objects:
         wanted = [query.query_id for query in truth.queries if query.object == name]
         ranked = forb.read_results(folder, name=name, against="all")
@@ -62,6 +72,7 @@ def _read(truth: forb.Forb, folder: Path) -> _Results:
         results.scores.extend(ranked.scores[row] for row in rows)
         rejected = forb.read_results(folder, name=name, against="oods")
         _rows(rejected, wanted, [])
+        results.rejected.extend(rejected.candidates)
         # -1 stands for a query that finds no distractor at all.
         results.best_distractor.extend(max(values, default=-1.0) for values in rejected.scores)
     return results
@@ -88,21 +99,22 @@ def _rows(results: forb.ForbResults, wanted: Sequence[str], warnings: list[str])
     return [lines[query_id] for query_id in wanted]
 
 
-def _offsets(truth: forb.Forb, results: _Results) -> tuple[Mapping[str, int], list[str]]:
-    """Offsets of the database on disk, or the official ones when the results' ids can only mean those."""
+def _sizes(truth: forb.Forb, results: _Results) -> tuple[Mapping[str, int], list[str]]:
+    """Sizes of the database on disk, or the official ones when the results' ids can only mean those."""
     highest = max((max(ids, default=-1) for ids in results.candidates), default=-1)
-    if not truth.database or highest < len(truth.database):
-        return truth.offsets, []
+    listed = len(truth.database) or forb.OFFICIAL_TOTAL
+    if highest < listed:
+        return truth.sizes, []
     if highest >= forb.OFFICIAL_TOTAL:
         raise DataError(
-            f"candidate {highest} lies beyond the {len(truth.database)} database images listed on disk; ids are "
-            "0-based positions in all_database_images.txt"
+            f"candidate {highest} lies beyond the {listed} database images; ids are 0-based positions in "
+            "all_database_images.txt"
         )
     note = (
         f"candidate ids go up to {highest} but only {len(truth.database)} database images are listed on disk; "
         "the offsets of the full benchmark were used"
     )
-    return forb.OFFICIAL_OFFSETS, [note]
+    return forb.OFFICIAL_SIZES, [note]
 
 
 def _groups(truth: forb.Forb) -> dict[tuple[str, str], NDArray[np.int64]]:
@@ -171,6 +183,17 @@ def _curves(truth: forb.Forb, levels: NDArray[np.float64], thresholds: NDArray[n
                 curves.append(Curve(level, "false positive rate", f"mAP@{k}", rates, values))
     curves.append(Curve("threshold", "false positive rate", "score threshold", rates, thresholds.tolist()))
     return tuple(curves)
+
+
+def _distractor_warnings(rejected: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]]) -> list[str]:
+    relevant = frozenset(chain.from_iterable(wanted))
+    mixed = sum(not relevant.isdisjoint(ids) for ids in rejected)
+    if not mixed:
+        return []
+    return [
+        f"{mixed} of {len(rejected)} lists against distractors hold an image that is ground truth of some query, so "
+        "thresholds may be too high; distractors are the database without every ground-truth image"
+    ]
 
 
 def _warnings(truth: forb.Forb, lists: metrics.CandidateLists, *, protocol: str) -> list[str]:

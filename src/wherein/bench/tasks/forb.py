@@ -33,7 +33,10 @@ class ForbTask(Task):
         options.require_only("protocol", benchmark=benchmark)
         dataset = forb.load(data)
         if not dataset.database:
-            raise DataError(f"{data} lists no database images; metadata/all_database_images.txt is needed")
+            raise DataError(
+                f"{data} lists no database images; metadata/all_database_images.txt is needed, object after object"
+            )
+        forb.require_truth_within(dataset.queries, dataset.sizes)
         return cls(benchmark=benchmark, dataset=dataset, protocol=options.protocol or "official")
 
     def _file(self, name: str) -> Path:
