@@ -190,6 +190,8 @@ def test_pixels_are_capped(filled: Path, serve: Serve) -> None:
     data = (filled / "red.png").read_bytes()
     answer = HTTP.post(f"{address}{HERE}/examples", content=data)
     assert (answer.status_code, kind(answer)) == (413, "OversizedImage")
+    said = "the upload: has more than the 3,071 pixels taken here. Send it smaller."
+    assert answer.json()["error"]["message"] == said
     query = {"query": '{"parts": [{"upload": "mine"}]}'}
     answer = HTTP.post(f"{address}{HERE}/search/upload", data=query, files={"images": ("mine", data)})
     assert (answer.status_code, kind(answer)) == (413, "OversizedImage")
@@ -216,6 +218,13 @@ def test_every_answer_tells_browsers_what_they_may_do(served: str, path: str) ->
     assert headers["referrer-policy"] == "no-referrer"
     assert headers["cross-origin-resource-policy"] == headers["cross-origin-opener-policy"] == "same-origin"
     assert headers["x-frame-options"] == "DENY"
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/health", "/web/main.js", f"{HERE}/thumb?image_id=red.png"])
+def test_head_is_answered_as_get_is_without_the_body(served: str, path: str) -> None:
+    asked, whole = HTTP.head(f"{served}{path}"), HTTP.get(f"{served}{path}")
+    assert (asked.status_code, asked.content) == (200, b"")
+    assert asked.headers["content-length"] == str(len(whole.content))
 
 
 def test_nothing_on_the_page_comes_from_outside() -> None:

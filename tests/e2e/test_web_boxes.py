@@ -37,7 +37,7 @@ def test_a_removed_region_takes_its_description_with_it(annotating: Page, drag: 
     expect(annotating.get_by_label("Long description of region 1")).to_have_value("the second one")
     with annotating.expect_request("**/annotations") as sent:
         annotating.get_by_text("Save and go on").click()
-    (region,) = sent.value.post_data_json["regions"]
+    (region,) = json.loads(sent.value.post_data or "")["regions"]
     assert region["short"] == "second"
     assert region["box"] == pytest.approx(RIGHT, abs=0.01)
 
@@ -67,7 +67,7 @@ def test_a_removed_place_takes_its_words_with_it(page: Page, drag: Callable[...,
 
 
 def test_drawing_on_keeps_signs_weights_and_places_in_words(page: Page) -> None:
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"words": "red", "where": list(RIGHT)},
         {"words": "blue", "where": list(LEFT), "negative": True, "weight": 3},
         {"words": "green", "where": "left"},

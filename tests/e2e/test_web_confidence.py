@@ -45,8 +45,18 @@ def test_no_match_is_said_plainly_and_the_best_rejected_can_be_looked_at(page: P
     expect(page.locator(".rejected .hit").first).to_be_hidden()
     page.locator(".rejected summary").click()
     expect(page.locator(".rejected .hit")).to_have_count(60)
+    ids = page.locator(".rejected .hit").evaluate_all("hits => hits.map(hit => hit.dataset.id)")
     page.locator(".rejected .hit .open").first.click()
-    expect(page.locator("#large")).to_be_visible()
+    for image_id in ids[:3]:
+        expect(page.locator("#large h2")).to_have_text(image_id.rpartition("/")[2])
+        expect(page.locator("#large dl")).to_contain_text("Score")
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Escape")
+    page.locator(".rejected .hit .open").first.focus()
+    page.keyboard.press("s")
+    expect(page.locator(".rejected .keep").first).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("y")
+    expect(page).to_have_url(re.compile("liked="))
 
 
 def test_the_slider_chooses_how_sure_to_be_and_is_part_of_the_address(page: Page, judged: Any) -> None:

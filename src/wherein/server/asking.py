@@ -12,7 +12,6 @@ import numpy as np
 from wherein.calibrate import Judgement
 from wherein.collection import Collection
 from wherein.features import load_features
-from wherein.image import decode
 from wherein.local import query_features
 from wherein.masks import Mask, from_rle, to_rle
 from wherein.options import Options
@@ -20,7 +19,7 @@ from wherein.present import outline
 from wherein.query import Part, Query, parse_text
 from wherein.region import Box, place
 from wherein.search import Hit, Ranking
-from wherein.server.library import MAX_PIXELS, Served, example_of, picture_of
+from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
 from wherein.server.problems import Problem
 from wherein.server.shapes import (
     CalibrateIn,
@@ -225,7 +224,7 @@ def mask_out(mask: Mask) -> MaskOut:
 def _uploaded(uploads: Mapping[str, bytes], name: str, *, max_pixels: int) -> bytes:
     if name not in uploads:
         raise Problem(422, f"upload {name!r}: the request has no file of that name. Send it as multipart/form-data.")
-    decode(uploads[name], max_pixels=max_pixels, name=name)  # refuses what is no image, or too large
+    check_upload(uploads[name], max_pixels=max_pixels, name=name)
     return uploads[name]
 
 

@@ -74,7 +74,9 @@ class Guard:
             if self._settings.token and await self._greeted(scope, marked):
                 return
             self._authorise(scope)
-            await self._app(scope, self._limited(scope, receive), marked)
+            # HEAD is GET without its body, which is left out where answers are sent.
+            asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+            await self._app(asked, self._limited(scope, receive), marked)
         except _Refused as refused:
             if not started:
                 await _answer(marked, refused.status, str(refused))

@@ -14,7 +14,7 @@ import anyio.to_thread
 
 import wherein
 from wherein.collection import Collection
-from wherein.errors import CollectionNotFound, ImageError, UnreadableImage
+from wherein.errors import CollectionNotFound, ImageError, OversizedImage, UnreadableImage
 from wherein.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.records import Info
 from wherein.search import Ranking
@@ -102,7 +102,7 @@ class Served:
 
     def keep_example(self, data: bytes, *, max_pixels: int) -> tuple[str, tuple[int, int]]:
         """Keep an uploaded image, to be searched with; the oldest are forgotten."""
-        size_wh = decode(data, max_pixels=max_pixels, name="the upload").full_wh
+        size_wh = check_upload(data, max_pixels=max_pixels, name="the upload").full_wh
         name = hashlib.blake2b(data, digest_size=16).hexdigest()
         folder = self._examples
         write_durably(folder / name, data)
@@ -172,6 +172,14 @@ class Library:
                 with wherein.open(served.folder) as opened:
                     roots += opened.roots.values()
         return list(dict.fromkeys(root.resolve() for root in roots if root.is_dir()))
+
+
+def check_upload(data: bytes, *, max_pixels: int, name: str) -> Image:
+    """An image that was sent, decoded; refused where it is none, or too large."""
+    try:
+        return decode(data, max_pixels=max_pixels, name=name)
+    except OversizedImage:
+        raise OversizedImage(f"{name}: has more than the {max_pixels:,} pixels taken here. Send it smaller.") from None
 
 
 def readable_file(collection: Collection, image_id: str) -> Path:

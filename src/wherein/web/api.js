@@ -11,7 +11,7 @@ export class ApiError extends Error {
 const ROOT = "/api/v1";
 
 /** The browser's own words for a server that is not there say nothing; a request that was given up is no failure. */
-function unanswered(error) {
+export function unanswered(error) {
   throw error.name === "AbortError" ? error : new Error("The server does not answer. Is `wherein serve` running?");
 }
 
@@ -66,7 +66,7 @@ export async function* streamSearch(collection, asked, signal) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch(unanswered);
     const lines = (rest + (value ?? "")).split("\n");
     rest = lines.pop();
     if (lines.length) yield lines.map((line) => JSON.parse(line));

@@ -60,6 +60,13 @@ export function say(text, { error = false } = {}) {
   say.timer = setTimeout(() => line.classList.remove("shown"), error ? 8000 : 3000);
 }
 
+/** What went wrong, where it can be read for as long as it takes; `again` tries once more. */
+export function problem(error, again) {
+  // A request that the server refuses is refused again.
+  const helps = !(error.status < 500);
+  return h("div", { class: "problem", role: "alert" }, h("p", {}, error.message), helps && h("button", { type: "button", class: "plain", onclick: again }, "Try again"));
+}
+
 /** Ask before something is lost; true where it was confirmed, false where it was not, or Esc was pressed. */
 export function confirmed(question, act) {
   return new Promise((done) => {

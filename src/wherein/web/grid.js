@@ -4,10 +4,10 @@ import { thumbUrl } from "./api.js";
 import { baseName, h, icon, percent } from "./dom.js";
 import { outline } from "./outline.js";
 
-/** `acts`: open(hit), and where hits can be marked mark(hit, "liked" | "disliked"), keep(hit). */
+/** `acts`: open(hit), and where hits can be marked mark(hit, "liked" | "disliked"), keep(hit); unfolded(hits) where look-alikes are shown. */
 export class Grid {
   constructor(collection, acts) {
-    Object.assign(this, { collection, acts, hits: [], known: new Map(), coming: [] });
+    Object.assign(this, { collection, acts, hits: [], known: new Map(), coming: [], state: { liked: [], disliked: [], kept: new Set() } });
     this.element = h("ol", { class: "grid", "aria-label": "Images", onkeydown: (event) => this.#key(event) });
   }
 
@@ -16,10 +16,11 @@ export class Grid {
     const fresh = document.createDocumentFragment();
     for (const hit of hits) {
       if (this.known.has(hit.image_id)) continue;
-      const leader = hit.like && this.known.get(hit.like);
+      const like = hit.like && this.known.get(hit.like);
+      const leader = like?.leader ?? like;
       if (leader) {
         this.#stack(leader, hit);
-        this.known.set(hit.image_id, { ...leader, folded: true });
+        this.known.set(hit.image_id, { hit, leader });
         continue;
       }
       const element = this.#item(hit, this.hits.length + 1);
@@ -38,7 +39,7 @@ export class Grid {
   outlined(hits) {
     for (const { image_id: imageId, box, mask } of hits) {
       const known = this.known.get(imageId);
-      if (!known || known.folded) continue;
+      if (!known?.element) continue;
       Object.assign(known.hit, { box, mask });
       const overlay = outline(known.hit);
       known.element.querySelector(".outline")?.remove();
@@ -47,18 +48,21 @@ export class Grid {
   }
 
   focus(imageId) {
-    this.known.get(imageId)?.element.querySelector(".open").focus();
+    const known = this.known.get(imageId);
+    (known?.element ?? known?.leader.element)?.querySelector(".open").focus();
   }
 
-  marked(liked, disliked) {
-    for (const [imageId, { element }] of this.known) {
-      element.querySelector(".yes")?.setAttribute("aria-pressed", liked.includes(imageId));
-      element.querySelector(".no")?.setAttribute("aria-pressed", disliked.includes(imageId));
-    }
+  /** Say which hits are marked and kept: {liked, disliked, kept}. */
+  tell(change) {
+    Object.assign(this.state, change);
+    for (const [imageId, { element }] of this.known) if (element) this.#press(imageId, element);
   }
 
-  kept(imageIds) {
-    for (const [imageId, { element }] of this.known) element.querySelector(".keep")?.setAttribute("aria-pressed", imageIds.has(imageId));
+  #press(imageId, element) {
+    const { liked, disliked, kept } = this.state;
+    element.querySelector(".yes")?.setAttribute("aria-pressed", liked.includes(imageId));
+    element.querySelector(".no")?.setAttribute("aria-pressed", disliked.includes(imageId));
+    element.querySelector(".keep")?.setAttribute("aria-pressed", kept.has(imageId));
   }
 
   #item(hit, number) {
@@ -98,9 +102,16 @@ export class Grid {
       type: "button", class: "stack", "aria-label": `${leader.likes.length} more that look nearly the same: show them`,
       onclick: () => {
         more.remove();
-        const shown = leader.likes.splice(0).map((one) => this.#item(one, 2));
-        leader.element.after(...shown);
-        shown[0].querySelector(".open").focus();
+        const likes = leader.likes.splice(0);
+        leader.element.after(...likes.map((one) => {
+          const element = this.#item(one, 2);
+          this.known.set(one.image_id, { element, hit: one, likes: [], leader });
+          this.#press(one.image_id, element);
+          return element;
+        }));
+        this.hits.splice(this.hits.indexOf(leader.hit) + 1, 0, ...likes);
+        this.focus(likes[0].image_id);
+        this.acts.unfolded?.(likes);
       },
     }, `+${leader.likes.length}`);
     leader.element.append(more);

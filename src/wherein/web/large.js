@@ -1,12 +1,12 @@
 // One image, large: what matched, what is known, its neighbours in the video; draw a box to search for that.
 
-import { at, get, originalUrl, post, thumbUrl } from "./api.js";
+import { at, get, originalUrl, thumbUrl } from "./api.js";
 import { ask } from "./bar.js";
 import { Boxes, rounded } from "./boxes.js";
 import { baseName, h, icon, iconButton, percent, say } from "./dom.js";
 import { examples, toggle as matchLines } from "./matches.js";
 import { outline } from "./outline.js";
-import { keptIds, toggle } from "./selection.js";
+import { keptIds, putTag, toggle } from "./selection.js";
 import { go, state } from "./state.js";
 
 const dialog = document.getElementById("large");
@@ -15,7 +15,8 @@ let now = null;
 dialog.addEventListener("close", () => {
   const was = now;
   now = null;
-  if (state.open) go({ open: "" });
+  // Back must not open again what was closed.
+  if (state.open) go({ open: "" }, { replace: true });
   was?.grid?.focus(was.id);
 });
 dialog.addEventListener("keydown", (event) => {
@@ -31,21 +32,22 @@ export function close() {
 }
 
 function step(by) {
-  const hits = now?.grid?.hits ?? [];
-  const index = hits.findIndex((hit) => hit.image_id === now.id);
-  const next = hits[index + by];
+  const next = now?.grid?.hits[now.place + by];
   if (next) go({ open: next.image_id }, { replace: true });
 }
 
 export async function open(id, grid) {
   if (now?.id === id) return;
-  const hit = grid?.hits.find((one) => one.image_id === id) ?? { image_id: id };
-  now = { id, grid, hit };
+  const known = grid?.known.get(id);
+  const hit = known?.hit ?? { image_id: id };
+  const place = grid?.hits.indexOf(known?.element ? hit : known?.leader.hit) ?? -1;
+  // Who looks at a neighbour in the video goes on from the hit that led there.
+  now = { id, grid, hit, place: place < 0 ? now?.place ?? -1 : place };
   if (!dialog.open) dialog.showModal();
-  const known = draw(hit);
+  const tell = draw(hit);
   try {
     const details = await get(at(state.collection, "/image"), { image_id: id });
-    if (now?.id === id) known(details);
+    if (now?.id === id) tell(details);
   } catch (error) {
     say(error.message, { error: true });
   }
@@ -135,7 +137,7 @@ function tags(details) {
   const list = h("ul", { class: "tags", "aria-label": "Tags" });
   const change = async (path, tag) => {
     try {
-      await post(at(state.collection, path), { tag, image_ids: [details.image_id] });
+      await putTag(path, tag, [details.image_id]);
       details.tags = path === "/tags" ? [...new Set([...details.tags, tag])].sort() : details.tags.filter((one) => one !== tag);
       fill();
     } catch (error) {

@@ -1,8 +1,8 @@
 // The page: reads the address, draws the view that it names, and listens to keys.
 
-import { get } from "./api.js";
+import { get, unanswered } from "./api.js";
 import * as bar from "./bar.js";
-import { h, icon, say } from "./dom.js";
+import { h, icon, problem, say } from "./dom.js";
 import { close } from "./large.js";
 import * as search from "./search.js";
 import * as selection from "./selection.js";
@@ -34,12 +34,17 @@ async function draw(now, before = {}) {
   }
   picker.value = now.collection;
   if (drawn !== now.collection) {
-    drawn = now.collection;
     await selection.load(now.collection);
+    drawn = now.collection;
   }
   bar.render();
   selection.showTray();
-  for (const link of document.querySelectorAll("#views a")) link.toggleAttribute("aria-current", link.dataset.view === now.view);
+  for (const link of document.querySelectorAll("#views a")) {
+    link.removeAttribute("aria-current");
+    if (link.dataset.view !== now.view) continue;
+    link.setAttribute("aria-current", "page");
+    link.scrollIntoView({ inline: "nearest", block: "nearest" });
+  }
   search.describe(here());
   document.title = now.view === "search" ? [now.parts.map(bar.chipLabel).join(" + "), "wherein"].filter(Boolean).join(" — ") : `${VIEWS[now.view] ?? "wherein"} — wherein`;
   if (now.view !== before.view) view.dispatchEvent(new Event("viewchange"));
@@ -50,7 +55,7 @@ async function draw(now, before = {}) {
   search.forget();
   if (!now.open) close();
   const other = now.view in VIEWS ? now.view : "curate";
-  const module = await import(`./${other === "index" ? "indexing" : other}.js`);
+  const module = await import(`./${other === "index" ? "indexing" : other}.js`).catch(unanswered);
   if (now !== state) return;
   // A room of its own: an answer that comes late is drawn where nobody is any more, not over the next view.
   const stays = module.stays?.(before) && view.firstElementChild;
@@ -59,10 +64,14 @@ async function draw(now, before = {}) {
   await module.show(room, { collection: here(), reload });
 }
 
-const redraw = (now, before) => draw(now, before).catch((error) => {
+function trouble(error) {
+  if (error.status === 401) error.message = "This server asks for its token: open the address that `wherein serve` printed.";
   say(error.message, { error: true });
-  view.replaceChildren(h("p", { class: "problem", role: "alert" }, error.status === 401 ? "This server asks for its token: open the address that `wherein serve` printed." : error.message));
-});
+  view.replaceChildren(problem(error, begin));
+}
+
+const redraw = (now, before) => draw(now, before).catch(trouble);
+const begin = () => reload().then(() => redraw(state, {}), trouble);
 
 function themed(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
@@ -100,4 +109,4 @@ function setUp() {
 start();
 setUp();
 onChange(redraw);
-reload().then(() => redraw(state, {}), (error) => redraw(state, {}).finally(() => say(error.message, { error: true })));
+begin();

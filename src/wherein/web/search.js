@@ -1,11 +1,11 @@
 // Searching: results as they stream in, filters, marks that refine, pages to the last image.
 
 import { at, get, post, streamSearch } from "./api.js";
-import { count, h, percent, plural, say } from "./dom.js";
+import { count, h, percent, plural, problem, say } from "./dom.js";
 import { Grid } from "./grid.js";
 import * as large from "./large.js";
-import { keptIds, onSelection, toggle } from "./selection.js";
-import { asked, go, question, state } from "./state.js";
+import { keptIds, onSelection, onTags, toggle } from "./selection.js";
+import { asked, dayAfter, EMPTY, go, question, state } from "./state.js";
 
 const PAGE = 60;
 const AT_ONCE = 6;
@@ -14,6 +14,8 @@ const UNLIKELY = 0.05;
 let run = 0;
 let shown = "";
 let grid = null;
+let folded = null;
+let acts = {};
 let stop = null;
 let about = {};
 let refocus = "";
@@ -22,7 +24,17 @@ let refocus = "";
 const least = () => (state.sure === "" ? UNLIKELY : Number(state.sure) || 0);
 const likely = (hit) => (hit.confidence ?? 1) >= least();
 
-onSelection((ids) => grid?.kept(ids));
+onSelection((kept) => {
+  grid?.tell({ kept });
+  folded?.tell({ kept });
+});
+onTags((tags) => {
+  about.tags = tags;
+  document.querySelector(".filters [aria-label=Tag]")?.replaceChildren(...tagOptions());
+});
+
+/** The grid that an image is in: it may be among the rejected. */
+const holder = (imageId) => (folded?.known.has(imageId) ? folded : grid);
 
 export function describe(collection) {
   about = collection;
@@ -31,7 +43,7 @@ export function describe(collection) {
 /** Draw the view for the address; the same question again only opens or closes an image. */
 export function show(view) {
   if (question(state) === shown && view.querySelector(".grid")) {
-    if (state.open) large.open(state.open, grid);
+    if (state.open) large.open(state.open, holder(state.open));
     else large.close();
     return;
   }
@@ -41,16 +53,17 @@ export function show(view) {
   stop = new AbortController();
   // Pictures nobody will see any more must not keep the new search waiting for a connection.
   for (const picture of view.querySelectorAll(".grid img")) if (!picture.complete) picture.removeAttribute("src");
-  const acts = { open: (hit) => go({ open: hit.image_id }), keep: toggle };
+  const mine = run;
+  acts = { open: (hit) => go({ open: hit.image_id }), keep: toggle, unfolded: (hits) => locate(mine, hits) };
   if (state.parts.length) acts.mark = mark;
-  grid = new Grid(state.collection, acts);
+  [grid, folded] = [new Grid(state.collection, acts), null];
   const summary = h("p", { class: "summary" }, " ");
   const more = h("div", { class: "more" });
   const used = view.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
   view.replaceChildren(filters(), summary, grid.element, more);
   // Who changed a filter from the keyboard stays at it.
   if (used) view.querySelector(`.filters [aria-label="${CSS.escape(used)}"]`)?.focus();
-  fill({ mine: run, summary, more, view });
+  fill({ mine, summary, more, view });
 }
 
 export function forget() {
@@ -86,7 +99,7 @@ async function* pages(offset) {
     return;
   }
   const { folder, after, before, min_side } = state;
-  const found = await get(at(state.collection, "/images"), { folder, after, before, min_side, tags: state.tag, offset, limit: PAGE }, stop.signal);
+  const found = await get(at(state.collection, "/images"), { folder, after, before: dayAfter(before), min_side, tags: state.tag, offset, limit: PAGE }, stop.signal);
   yield [{ searched: found.total, notes: [] }, ...found.images];
 }
 
@@ -121,23 +134,28 @@ async function fill({ mine, summary, more, view }) {
         }
       }
       offset += got;
-      locate(mine, grid.hits.slice(shownBefore).filter((hit) => !hit.mask).map((hit) => hit.image_id));
+      locate(mine, grid.hits.slice(shownBefore));
       // Confidence falls with the score: what follows an unlikely hit is no likelier.
       if (!got || unsure.length) total = offset;
       grid.add([], { more: offset < total });
-      grid.marked(state.liked, state.disliked);
-      grid.kept(keptIds());
+      grid.tell(told());
       if (offset <= PAGE && !grid.hits.length) nothing(more, unsure);
       else if (offset >= total) more.replaceChildren(h("p", { class: "quiet" }, ended(offset - unsure.length, unsure.length)), rejected(unsure));
       if (refocus && document.activeElement === document.body) grid.focus(refocus);
       refocus = "";
     } catch (error) {
-      if (error.name !== "AbortError") more.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message));
       total = offset;
+      if (error.name === "AbortError") return;
+      if (!offset) shown = ""; // asking the same again asks again
+      more.replaceChildren(problem(error, () => {
+        total = Infinity;
+        more.replaceChildren();
+        load();
+      }));
     } finally {
       busy = false;
     }
-    if (mine === run && offset === got && state.open) large.open(state.open, grid);
+    if (mine === run && offset === got && state.open) large.open(state.open, holder(state.open));
     if (mine === run && offset < total && more.getBoundingClientRect().top < innerHeight * 2) load();
   };
   const watcher = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && load(), { rootMargin: "800px" });
@@ -147,15 +165,16 @@ async function fill({ mine, summary, more, view }) {
 }
 
 /** Outlines are asked for when the hits are there, so that nobody waits for them. */
-async function locate(mine, among) {
+async function locate(mine, hits) {
+  const among = hits.filter((hit) => !hit.mask).map((hit) => hit.image_id);
   if (!state.parts.length || !among.length || !(about.steps ?? []).includes("locate") || !(about.layers ?? []).includes("patches")) return;
   try {
     // A few at a time: a search that comes in between waits only for those.
     for (let from = 0; from < among.length && mine === run; from += AT_ONCE) {
       const some = among.slice(from, from + AT_ONCE);
-      const { hits } = await post(at(state.collection, "/locate"), asked(state, { k: some.length, among: some, group: false }), stop.signal);
+      const found = await post(at(state.collection, "/locate"), asked(state, { k: some.length, among: some, group: false }), stop.signal);
       if (mine !== run) return;
-      grid.outlined(hits);
+      grid.outlined(found.hits);
       large.outlined();
     }
   } catch (error) {
@@ -175,7 +194,15 @@ function sum(line, head) {
 
 const ended = (found, unsure) => (unsure ? `${plural(found, "image")}; all others are right with less than ${percent(least())}.` : `${plural(found, "image")}, that is all.`);
 
+const told = () => ({ liked: state.liked, disliked: state.disliked, kept: keptIds() });
+
 function nothing(more, unsure) {
+  if (about.images === 0) {
+    more.replaceChildren(h("div", { class: "none" }, h("h2", {}, "Nothing is indexed yet"),
+      h("p", {}, "Choose a folder, and its images can be searched as they come in."),
+      h("button", { type: "button", class: "solid", onclick: () => go({ ...EMPTY, collection: state.collection, view: "index" }) }, "Index a folder")));
+    return;
+  }
   more.replaceChildren(h("div", { class: "none" },
     h("h2", {}, "No match"),
     h("p", {}, unsure.length ? `Nothing here is likely to be what you look for: the best is right with ${percent(unsure[0].confidence)} only.` : "No image passes. Try other words or fewer filters.")), rejected(unsure));
@@ -183,10 +210,20 @@ function nothing(more, unsure) {
 
 function rejected(unsure) {
   if (!unsure.length) return "";
-  const folded = new Grid(state.collection, { open: (hit) => large.open(hit.image_id, folded) });
+  folded = new Grid(state.collection, acts);
   folded.add(unsure);
+  folded.tell(told());
   return h("details", { class: "rejected" }, h("summary", {}, unsure.length === 1 ? "The one that was rejected" : `The best ${count(unsure.length)} that were rejected`), folded.element);
 }
+
+function optionOf(key, text, value) {
+  const option = h("option", { value: key }, text);
+  option.selected = key === value;
+  return option;
+}
+
+const tagOptions = () => [["", "any"], ...Object.entries(about.tags ?? {}).map(([tag, number]) => [tag, `${tag} (${count(number)})`])]
+  .map(([tag, text]) => optionOf(tag, text, state.tag[0] ?? ""));
 
 function filters() {
   const field = (name, label, attributes) => h("label", {}, h("span", {}, label),
@@ -195,19 +232,14 @@ function filters() {
   const slider = h("label", {}, h("span", {}, "Confidence, at least ", sure),
     h("input", { type: "range", min: "0", max: "0.95", step: "0.05", "aria-label": "Confidence", value: String(least()), oninput: (event) => { sure.textContent = percent(event.target.value); }, onchange: (event) => go({ sure: Number(event.target.value) === UNLIKELY ? "" : event.target.value }) }));
   const choice = (label, value, options, change) => h("label", {}, h("span", {}, label),
-    h("select", { "aria-label": label, onchange: (event) => change(event.target.value) }, options.map(([key, text]) => {
-      const option = h("option", { value: key }, text);
-      option.selected = key === value;
-      return option;
-    })));
-  const tags = Object.entries(about.tags ?? {});
+    h("select", { "aria-label": label, onchange: (event) => change(event.target.value) }, options.map(([key, text]) => optionOf(key, text, value))));
   const active = ["folder", "after", "before", "min_side", "method", "sure"].filter((name) => state[name]).length + state.tag.length;
   const details = h("details", { class: "filters" },
     h("summary", {}, "Filters", active ? h("span", { class: "badge" }, active) : ""),
     h("div", { class: "fields" },
       field("folder", "Folder", { type: "text", placeholder: "holiday/*" }),
       field("after", "From", { type: "date" }), field("before", "Until", { type: "date" }),
-      choice("Tag", state.tag[0] ?? "", [["", "any"], ...tags.map(([tag, number]) => [tag, `${tag} (${count(number)})`])], (tag) => go({ tag: tag ? [tag] : [] })),
+      h("label", {}, h("span", {}, "Tag"), h("select", { "aria-label": "Tag", onchange: (event) => go({ tag: event.target.value ? [event.target.value] : [] }) }, tagOptions())),
       choice("Size", state.min_side, [["", "any"], ["640", "640 px and more"], ["1280", "1280 px and more"], ["1920", "1920 px and more"], ["3840", "3840 px and more"]], (side) => go({ min_side: side })),
       choice("Method", state.method, [["", "as fits the query"], ...(about.methods ?? []).map((method) => [method, method])], (method) => go({ method })),
       slider));

@@ -6,6 +6,7 @@ import { state } from "./state.js";
 
 const tray = document.getElementById("tray");
 const listeners = [];
+const tagListeners = [];
 let name = "Selection";
 let items = new Map();
 let gone = new Set();
@@ -14,6 +15,7 @@ let turn = Promise.resolve();
 let waiting = 0;
 
 export const onSelection = (listener) => listeners.push(listener);
+export const onTags = (listener) => tagListeners.push(listener);
 export const keptIds = () => new Set(items.keys());
 export const isGone = (imageId) => gone.has(imageId);
 export const currentName = () => name;
@@ -103,9 +105,15 @@ export async function forget() {
   return true;
 }
 
+/** Put a tag on images ("/tags") or take it off ("/untag"); who listens learns which tags there are now. */
+export async function putTag(path, tag, ids) {
+  const tags = await post(at(loaded, path), { tag, image_ids: ids });
+  for (const listener of tagListeners) listener(tags);
+}
+
 export async function tagAll(tag) {
   const ids = [...items.keys()].filter((id) => !gone.has(id));
-  await post(at(loaded, "/tags"), { tag, image_ids: ids });
+  await putTag("/tags", tag, ids);
   say(`${plural(ids.length, "image")} tagged ${tag}.`);
 }
 

@@ -59,6 +59,14 @@ export function start() {
   state = read(location.search);
 }
 
+/** *Until* takes in the day it names, the API's `before` does not. */
+export function dayAfter(day) {
+  const date = new Date(`${day}T00:00:00Z`);
+  if (Number.isNaN(date.getTime())) return day;
+  date.setUTCDate(date.getUTCDate() + 1);
+  return date.toISOString().slice(0, 10);
+}
+
 /** What /search takes. */
 export function asked(values, more = {}) {
   return {
@@ -66,7 +74,7 @@ export function asked(values, more = {}) {
     method: values.method,
     folder: values.folder || null,
     after: values.after || null,
-    before: values.before || null,
+    before: dayAfter(values.before) || null,
     tags: values.tag,
     min_side: Number(values.min_side) || 0,
     liked: values.liked,
