@@ -126,7 +126,8 @@ def recognise(data: Path) -> tuple[str, ...]:
     if (data / "boxes.jsonl").is_file():
         found.append("underwater")
     if (data / "images").is_dir() and (data / "masks").is_dir():
-        found.append("road" if any((data / "images").glob("odd_*")) else "masks")
+        odd = any(path.is_file() for path in (data / "images").glob("odd_*"))
+        found.append("road" if odd else "masks")
     if not found and data.is_dir() and any(path.is_dir() for path in data.iterdir()):
         found += ["objects", "classes"]
     return tuple(found)
@@ -140,6 +141,13 @@ def _require(path: Path, *, benchmark: str, data: Path) -> Path:
     others = " or ".join(recognise(data))
     hint = f"the folder looks like {others}" if others else "check the folder given with --data"
     raise DataError(f"{benchmark}: {path} is missing; the set is {SHAPES[benchmark]}; {hint}")
+
+
+def _refuse_another(benchmark: str, data: Path) -> None:
+    """Refuse a folder that has the shape of other sets and not of this one, though it could be read as this one."""
+    others = recognise(data)
+    if others and benchmark not in others:
+        raise DataError(f"{benchmark}: {data} looks like {' or '.join(others)}; the set is {SHAPES[benchmark]}")
 
 
 def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -220,6 +228,7 @@ def load_classes(data: Path) -> Classes:
 
 
 def _folders(data: Path, *, benchmark: str) -> dict[str, str]:
+    _refuse_another(benchmark, data)
     ids = images_under(data)
     loose = [image_id for image_id in ids if "/" not in image_id]
     if loose:
@@ -231,16 +240,19 @@ def load_masks(data: Path) -> Masks:
     """`images/SEQUENCE/` and `masks/SEQUENCE/`, frames in the order of their names."""
     root = _require(data / "images", benchmark="masks", data=data)
     masks = _require(data / "masks", benchmark="masks", data=data)
+    _refuse_another("masks", data)
     ids = images_under(root)
     by_name: dict[str, list[str]] = {}
     for image_id in ids:
+        if "/" not in image_id:
+            raise DataError(f"masks: {root / image_id} is in no sequence's folder; the set is {SHAPES['masks']}")
         by_name.setdefault(image_id.rpartition("/")[0], []).append(image_id)
     clips = []
     for name, frames in by_name.items():
         pairs = {frame: _mask_beside(masks, frame) for frame in frames}
         shown = {frame: mask for frame, mask in pairs.items() if mask is not None}
         if frames[0] not in shown:
-            raise DataError(f"masks: {frames[0]} is the query of {name or root} but has no mask in {masks}")
+            raise DataError(f"masks: {frames[0]} is the query of {name} but has no mask in {masks}")
         clips.append(Clip(name=name, query=frames[0], masks=shown))
     return Masks(root=root, clips=tuple(clips), image_ids=ids)
 
