@@ -41,6 +41,15 @@ def test_a_single_pair_proves_nothing(a: list[float], b: list[float]) -> None:
     assert statistics.paired_randomisation(a, b).p == 1.0
 
 
+def test_pairs_that_are_equal_leave_the_randomisation_exact() -> None:
+    ties = [0.5] * 500
+    assert statistics.paired_randomisation([1.0, *ties], [0.0, *ties]).p == 1.0
+    three = statistics.paired_randomisation([1.0, 1.0, 1.0, *ties], [0.0, 0.0, 0.0, *ties])
+    assert three.p == pytest.approx(0.25)  # as without the ties: +++ and --- of eight
+    assert three.statistic == pytest.approx(3 / 503)
+    assert three.n == 503
+
+
 def test_wilcoxon_hand_worked() -> None:
     # differences 1, 2, 3, 4, 5, all positive: smaller rank sum 0, p = 2 / 2^5
     test = statistics.wilcoxon([1, 2, 3, 4, 5], [0, 0, 0, 0, 0])
