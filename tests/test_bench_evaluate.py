@@ -26,6 +26,7 @@ def test_unknown_names_and_missing_folders_are_refused(tmp_path: Path) -> None:
         ({"predictions": tmp_path / "none"}, "does not exist"),
         ({"ranks": here}, "--ranks belongs to proxford"),
         ({"split": "test"}, "no public split 'test'"),
+        ({"benchmark": "forb", "split": "train"}, "--split belongs to searchad; forb"),
     ):
         asked: dict[str, Any] = {"benchmark": "searchad", "data": tmp_path, "predictions": here, **change}
         with pytest.raises(DataError, match=message):

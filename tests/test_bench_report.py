@@ -11,9 +11,10 @@ import typer.main
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.html import write_html
 from wherein.bench.plots import line_plots, matrix_plot
-from wherein.bench.report import latex_escape, reference_table, render
+from wherein.bench.report import chosen_format, latex_escape, reference_table, render
 from wherein.bench.tables import figure, headline, lookup, summary_rows, tables
 from wherein.cli.bench import register
+from wherein.errors import SpecError
 
 FORB = {
     name: {level: {"mAP@1": 0.5, "mAP@5": 0.61234, "t-mAP@1": 0.2, "t-mAP@5": 0.3} for level in ("overall", "easy")}
@@ -88,6 +89,15 @@ def test_lookup_by_path_and_by_name() -> None:
     assert lookup(FORB, "logos/easy/mAP@5") == 0.61234
     assert lookup(FORB, "t-mAP@5") == 0.3
     assert lookup(FORB, "nothing") is None
+    assert lookup({"medium": {"mAP@50:5:95": {"D": 0.3, "S": 0.4}, "mIoU": {"D": 0.1}}}, "medium/mAP@50:5:95") == 0.3
+
+
+def test_the_papers_stand_beside_both_protocols_of_pixel_retrieval() -> None:
+    for figures in (0.3, {"D": 0.3, "S": 0.4}):
+        scores = {"medium": {"mAP@50:5:95": figures, "mIoU": {"D": 0.1, "S": 0.2}}}
+        made = reference_table(evaluation(scores, reference=(("SSP", {"medium/mAP@50:5:95": 0.373}),)))
+        assert made is not None
+        assert made.rows == (("medium mAP@50:5:95", {"this run": 0.3, "SSP": 0.373}),)
 
 
 def test_the_summary_has_every_group_but_not_every_object_of_many() -> None:
@@ -150,6 +160,15 @@ def test_html_is_self_contained_and_escapes_what_it_shows(tmp_path: Path) -> Non
     assert data["queries"] == [
         {"id": "</script><b>", "group": "easy", "values": [0.5], "detail": {"text": "<i>cow</i>"}}
     ]
+
+
+def test_two_formats_at_once_are_refused() -> None:
+    assert [chosen_format(None, json=False), chosen_format("latex", json=False)] == ["table", "latex"]
+    assert [chosen_format(None, json=True), chosen_format("json", json=True)] == ["json", "json"]
+    with pytest.raises(SpecError, match="--json and --format latex ask for two formats"):
+        chosen_format("latex", json=True)
+    with pytest.raises(SpecError, match="none of table, json"):
+        chosen_format("word", json=False)
 
 
 def test_every_option_of_bench_is_in_its_page() -> None:

@@ -1,6 +1,7 @@
 """Sub-region scoring: ranks of known items, and what is refused."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from wherein.bench.evaluate import evaluate
+from wherein.bench.report import render
 from wherein.errors import DataError
 
 
@@ -70,6 +72,16 @@ def test_subregion_truncated_rankings_make_the_mean_rank_a_lower_bound(subregion
     assert said(made.warnings, "truncated", "1 of 3", "lower bound")
     assert said(made.warnings, "no rankings for the short texts")
     assert "short" not in made.scores["all"]
+
+
+def test_subregion_rankings_of_nothing_have_no_mean_rank(subregion: Path) -> None:
+    rows = [prediction("ann", 0, []), prediction("ann", 1, []), prediction("bob", 0, [1, 5])]
+    made = evaluate("subregion", data=subregion, predictions=dump_lines(subregion / "p.ndjson", rows))
+    assert math.isnan(made.scores["skippable"]["long"]["MNR"])
+    assert made.scores["skippable"]["long"]["R@1000"] == 0.0
+    assert made.scores["non-skippable"]["long"]["MNR"] == 2.0
+    assert said(made.warnings, "2 of 3 rankings are empty")
+    assert "| skippable long | 0.00 | 0.00 | 0.00 | 0.00 | – |" in render(made, "markdown")
 
 
 def test_subregion_authors_in_both_sets_are_told_apart_by_folder(subregion: Path) -> None:

@@ -18,13 +18,13 @@ def evaluate(
     data: str | Path,
     predictions: str | Path,
     ranks: str | Path | None = None,
-    split: str = "val",
+    split: str | None = None,
     protocol: str = "official",
 ) -> Evaluation:
     """Score predictions exactly as the benchmark's evaluator does, or by the paper's formula.
 
     `data` is the unpacked benchmark; `predictions` a file or, for FORB, a folder; `ranks` the ranking of the
-    pixel benchmarks' database task; `split` is SearchAD's.
+    pixel benchmarks' database task; `split` is SearchAD's, `val` unless given.
     """
     root, path = Path(data), Path(predictions)
     if benchmark not in BENCHMARKS:
@@ -37,6 +37,9 @@ def evaluate(
         raise DataError(f"--predictions {path} does not exist")
     if ranks is not None and benchmark not in ("proxford", "prparis"):
         raise DataError(f"--ranks belongs to proxford and prparis; {benchmark} takes its ranking as --predictions")
+    if split is not None and benchmark != "searchad":
+        raise DataError(f"--split belongs to searchad; {benchmark} has one set of queries")
+    split = split or "val"
     return _scored(benchmark, root, path, Path(ranks) if ranks is not None else None, split=split, protocol=protocol)
 
 

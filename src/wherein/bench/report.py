@@ -10,6 +10,7 @@ from rich.table import Table as RichTable
 
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.tables import Table, figure, lookup, tables, variant_tables
+from wherein.errors import SpecError
 
 Format = Literal["table", "json", "markdown", "latex"]
 
@@ -190,6 +191,15 @@ _RENDERERS: Final[dict[str, Callable[[Evaluation], str]]] = {
 
 
 FORMATS: Final = tuple(_RENDERERS)
+
+
+def chosen_format(format: str | None, *, json: bool) -> str:
+    """The format that --format and --json name together."""
+    if format not in (None, *FORMATS):
+        raise SpecError(f"--format {format} is none of {', '.join(FORMATS)}")
+    if json and format not in (None, "json"):
+        raise SpecError(f"--json and --format {format} ask for two formats; give one of them")
+    return "json" if json else format or "table"
 
 
 def render(evaluation: Evaluation, format: Format | str = "table") -> str:

@@ -122,10 +122,12 @@ def headline(scores: Mapping[str, Any]) -> dict[str, float]:
 
 
 def lookup(scores: Mapping[str, Any], key: str) -> float | None:
-    """A figure by its path (`skippable/long/R@1`), or by its bare name in the headline row."""
+    """A figure by its path (`skippable/long/R@1`; where boxes and masks have one, the boxes'), or by its bare name."""
     value: Any = scores
     for step in key.split("/"):
         value = value.get(step) if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping):
+        value = value.get("D")  # what the papers print under one name is measured on boxes
     if value is None or not is_figure(value):
         value = headline(scores).get(key.replace("/", " "), headline(scores).get(key))
     return None if value is None or math.isnan(value) else float(value)

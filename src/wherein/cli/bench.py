@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from wherein.bench.run import Plan, Step
     from wherein.bench.sweep import Sweep
 
-FormatOption = Annotated[str, typer.Option("--format", help="What to print: table, json, markdown or latex.")]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="What to print: table (default), json, markdown or latex.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -80,12 +82,14 @@ def run(
         list[str] | None, typer.Option(help="classes, road: a text instead of the default ones; may be repeated.")
     ] = None,
     json_: JsonOption = False,
-    format_: FormatOption = "table",
+    format_: FormatOption = None,
 ) -> None:
     """Index the data once, ask every query, write predictions, score them. A stopped run goes on when repeated."""
+    from wherein.bench.report import chosen_format
     from wherein.bench.run import Plan
     from wherein.bench.task import Options
 
+    shown = chosen_format(format_, json=json_)
     options = Options(
         split=split,
         modality=modality,
@@ -104,7 +108,7 @@ def run(
     where = out or default_out(benchmark, method)
     plan = Plan(benchmark=benchmark, data=data, method=method, out=where, options=options, home=index)
     evaluation = _run(plan, _sweep(random_sets, perturb or [], overlaps))
-    _print(evaluation, "json" if json_ else format_)
+    _print(evaluation, shown)
     typer.echo(f"kept in {plan.out}; look at {plan.out / 'report.html'}", err=True)
 
 
@@ -143,11 +147,8 @@ def _run(plan: Plan, sweep: Sweep | None) -> Evaluation:
 
 
 def _print(evaluation: Evaluation, format_: str) -> None:
-    from wherein.bench.report import FORMATS, render
-    from wherein.errors import SpecError
+    from wherein.bench.report import render
 
-    if format_ not in FORMATS:
-        raise SpecError(f"--format {format_} is none of {', '.join(FORMATS)}")
     for warning in evaluation.warnings:
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(render(evaluation, format_), nl=False)
@@ -177,12 +178,12 @@ def report(
     ],
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with every query's delta.")] = None,
     json_: JsonOption = False,
-    format_: FormatOption = "table",
+    format_: FormatOption = None,
 ) -> None:
     """Compare runs: figures side by side, wins and losses per query, significance."""
     from wherein.bench import compare_report
     from wherein.bench.compare import compare
-    from wherein.errors import SpecError
+    from wherein.bench.report import chosen_format
 
     known = {
         "table": compare_report.as_text,
@@ -190,12 +191,11 @@ def report(
         "markdown": compare_report.as_markdown,
         "latex": compare_report.as_latex,
     }
-    if format_ not in known:
-        raise SpecError(f"--format {format_} is none of {', '.join(known)}")
+    shown = chosen_format(format_, json=json_)
     comparison = compare(runs)
     for warning in comparison.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    typer.echo(known["json" if json_ else format_](comparison), nl=False)
+    typer.echo(known[shown](comparison), nl=False)
     if html is not None:
         compare_report.write_html(comparison, html)
         typer.echo(f"look at {html}", err=True)

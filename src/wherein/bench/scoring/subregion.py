@@ -49,9 +49,10 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
     groups = _groups(truth, places, texts)
     document: dict[str, dict[str, dict[str, float]]] = {}
     for (name, text), group in groups.items():
-        document.setdefault(name, {})[text] = metrics.known_item(
-            [place.rank for place in group], found=[place.found for place in group], ks=DEPTHS
-        )
+        figures = metrics.known_item([place.rank for place in group], found=[place.found for place in group], ks=DEPTHS)
+        if not any(place.length for place in group):
+            figures["MNR"] = float("nan")  # nothing was ranked, so nothing is known of any rank
+        document.setdefault(name, {})[text] = figures
     return Evaluation(
         benchmark="subregion",
         protocol=protocol,
@@ -145,6 +146,9 @@ def _warnings(places: Mapping[Query, _Place], texts: list[str]) -> list[str]:
     warnings = [
         f"no rankings for the {text} texts; their figures are left out" for text in subregion.TEXTS if text not in texts
     ]
+    empty = sum(not place.length for place in places.values())
+    if empty:
+        warnings.append(f"{empty} of {len(places)} rankings are empty; where all of a group are, it has no MNR")
     lost = [place for place in places.values() if not place.found]
     if lost:
         shortest = min(place.length for place in lost)
