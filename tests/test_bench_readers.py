@@ -87,7 +87,7 @@ json_values = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(document=st.dictionaries(st.text(max_size=6), json_values, max_size=5), indent=st.sampled_from([None, 4]))
 def test_streaming_gives_what_decoding_the_whole_file_gives(
     tmp_path: Path, document: dict[str, Any], indent: int | None

@@ -28,7 +28,9 @@ def score(data: Path, predictions: Path, *, name: str, ranks: Path | None, proto
     document: dict[str, Any] = {level: {} for level in LEVELS}
     curves: list[Curve] = []
     if ranks is None:
-        warnings.append("no --ranks given: mAP@50:5:95 needs a ranking and is left out")
+        warnings.append(
+            "without a ranking of the database there is no mAP@50:5:95 (`wherein evaluate` takes one as --ranks)"
+        )
     else:
         order, notes = revisited.read_ranks(ranks, data=truth.truth)
         warnings += notes
