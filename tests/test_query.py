@@ -56,6 +56,12 @@ def test_a_text_carries_its_weight(text: str, words: str, weight: float) -> None
     assert str(part) == text
 
 
+def test_a_weight_may_be_short_and_must_be_positive() -> None:
+    assert (parse_text("dog^.5").text, parse_text("dog^.5").weight) == ("dog", 0.5)
+    with pytest.raises(QueryError, match="weight -1 is not positive; to avoid something, use --not"):
+        parse_text("dog^-1")
+
+
 def test_a_text_may_say_where() -> None:
     part = parse_text("a fish in the upper left")
     assert (part.text, part.where, part.said_where) == ("a fish", PLACES["top-left"], "top-left")
@@ -94,6 +100,12 @@ def test_what_to_avoid_is_an_image_where_there_is_one_and_a_text_otherwise(tmp_p
     assert (image.image, image.box, image.negative) == (path, Box(0, 0, 0.5, 1), True)
     assert (text.text, text.weight, text.negative) == ("green grass", 2.0, True)
     assert parse_negative("long " * 200).text == "long " * 200  # longer than any file's name
+
+
+@pytest.mark.parametrize("name", ["typo/0001.jpg", "typo/0001.jpg#0,0,1,1", "0001#0,0,1,1", "photo.PNG^2"])
+def test_a_file_to_avoid_that_is_not_there_is_no_text(name: str) -> None:
+    with pytest.raises(QueryError, match="there is no such file to avoid"):
+        parse_negative(name)
 
 
 def test_anything_that_is_an_image_or_a_text_is_a_query(tmp_path: Path) -> None:
@@ -156,6 +168,34 @@ def test_images_may_lie_beside_the_folder_of_the_query(tmp_path: Path, paint: Pa
 def test_a_bad_query_file_says_which_part_and_why(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "q.json").write_text(text)
     with pytest.raises(QueryError, match=complaint):
+        read_query(tmp_path / "q.json")
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        pytest.param({"box": [0, 0, 1]}, r"\[0, 0, 1\] is not a box: write \[x1, y1, x2, y2\]", id="three corners"),
+        pytest.param({"box": [0, 0, 1, "x"]}, "is not a box", id="a corner that is no number"),
+        pytest.param({"where": 7}, "7 is not a box", id="a place that is a number"),
+        pytest.param({"where": [0, 0, 2, 1]}, "leaves the image", id="a place outside"),
+        pytest.param({"weight": "x"}, "its weight 'x' is not a number", id="a weight that is a word"),
+        pytest.param({"negative": "false"}, "write true or false", id="a sign in quotes"),
+    ],
+)
+def test_what_is_wrong_in_a_part_is_told_in_words(
+    tmp_path: Path, paint: Paint, values: dict[str, object], complaint: str
+) -> None:
+    paint(tmp_path / "a.png", "red")
+    (tmp_path / "q.json").write_text(json.dumps({"parts": [{"image": "a.png"} | values]}))
+    with pytest.raises(QueryError, match=rf"part 1: .*{complaint}"):
+        read_query(tmp_path / "q.json")
+
+
+@pytest.mark.parametrize("supports", [[], {"vision": {"a.png": [{"bbox": {}}]}}, {"vision": {"a.png": ["x"]}}])
+def test_a_support_set_that_is_none_says_so(tmp_path: Path, paint: Paint, supports: object) -> None:
+    paint(tmp_path / "a.png", "red")
+    (tmp_path / "q.json").write_text(json.dumps({"supportsets": supports}))
+    with pytest.raises(QueryError, match="not as SearchAD writes them"):
         read_query(tmp_path / "q.json")
 
 
