@@ -17,7 +17,7 @@ from wherein.errors import ImageError, InputError
 from wherein.image import ImageLike, Pixels, decode
 from wherein.masks import Mask, box_mask, resized, to_rle
 from wherein.region import Box
-from wherein.shards import write_durably
+from wherein.shards import unwritable_told, write_durably
 
 if TYPE_CHECKING:
     from wherein.search import Hit, Ranking
@@ -36,12 +36,13 @@ def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf) -> Path:
     if kind not in ("coco", "fiftyone", "overlays") or not name:
         raise InputError(f"--export {target!r}: write coco:FILE, fiftyone:FOLDER or overlays:FOLDER.")
     path = Path(name).expanduser()
-    if kind == "coco":
-        write_durably(path, json.dumps(coco(ranking), ensure_ascii=False).encode())
-    elif kind == "fiftyone":
-        write_fiftyone(ranking, path, thumb_of=thumb_of)
-    else:
-        write_overlays(ranking, path, thumb_of=thumb_of)
+    with unwritable_told(path):
+        if kind == "coco":
+            write_durably(path, json.dumps(coco(ranking), ensure_ascii=False).encode())
+        elif kind == "fiftyone":
+            write_fiftyone(ranking, path, thumb_of=thumb_of)
+        else:
+            write_overlays(ranking, path, thumb_of=thumb_of)
     return path
 
 
@@ -127,9 +128,9 @@ def write_overlays(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf) -> None
 
 def write_overlay(source: ImageLike, mask: Mask, path: Path) -> None:
     """One image with a mask outlined and the rest dimmed, as PNG."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     pixels = _small(source)
-    write_durably(path, _png(overlay(pixels, resized(mask, size_wh=(pixels.shape[1], pixels.shape[0])))))
+    with unwritable_told(path):
+        write_durably(path, _png(overlay(pixels, resized(mask, size_wh=(pixels.shape[1], pixels.shape[0])))))
 
 
 def _small(source: ImageLike) -> Pixels:

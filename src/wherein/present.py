@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wherein.masks import Mask, to_polygons, to_rle
-from wherein.shards import write_durably
+from wherein.shards import unwritable_told, write_durably
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,8 +73,12 @@ def as_table(ranking: Ranking) -> Table:
 
 def no_match(ranking: Ranking) -> str:
     """Why nothing was found, in one line."""
-    if not ranking.rejected:
+    if ranking.empty:
+        return "no match: the collection is empty. Run `wherein index FOLDER` to fill it."
+    if not ranking.searched:
         return "no match: no image passes the filters."
+    if not ranking.rejected:
+        return f"no match: none of {ranking.searched:,} images shares anything with it."
     best = ranking.rejected[0]
     return f"no match: the best, {visible(best.image_id)}, is right with {_percent(best)} only."
 
@@ -97,7 +101,8 @@ def write_page(ranking: Ranking, path: Path, *, thumb_of: ThumbOf) -> None:
         summary=html.escape(summary),
         figures=figures or f'<p class="none">{html.escape(no_match(ranking).capitalize())}</p>',
     )
-    write_durably(path, page.encode("utf-8", "replace"))
+    with unwritable_told(path):
+        write_durably(path, page.encode("utf-8", "replace"))
 
 
 def outline(mask: Mask) -> list[list[list[float]]]:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from wherein.errors import CollectionCorrupt, StorageFull
+from wherein.errors import CollectionCorrupt, InputError, StorageFull
 
 Array = npt.NDArray[np.generic]
 TEMPORARY: Final = ".tmp"
@@ -40,6 +40,15 @@ def full_disk_told(where: Path) -> Iterator[None]:
         if error.errno not in _FULL:
             raise
         raise storage_full(where, error) from error
+
+
+@contextmanager
+def unwritable_told(where: Path) -> Iterator[None]:
+    """What a person named to be written cannot be: that is bad input, with its reason."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{where}: cannot be written ({error.strerror}). Choose another place.") from error
 
 
 def write_array(path: Path, rows: Array) -> Written:
@@ -86,7 +95,7 @@ def intact(path: Path, written: Written) -> bool:
 
 def write_durably(path: Path, data: bytes | memoryview) -> None:
     """Replace a file in one step: after a crash it holds either the old bytes or all the new ones."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
+    temporary = path.parent / f"{path.name}.{os.getpid()}{TEMPORARY}"  # also where the path is a folder, as `.` is
     with full_disk_told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
