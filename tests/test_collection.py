@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from datetime import date, datetime, time
 from pathlib import Path
+from typing import Any
 
 import PIL.Image
 import pytest
@@ -99,6 +100,33 @@ def test_tags_are_put_on_and_taken_off(filled: wherein.Collection) -> None:
     assert names(filled.search("red", tags=["mine", "best"])) == ["blue.png"]
     filled.untag("mine", ["red.png"])
     assert filled.image_ids(tags=["mine"]) == ["blue.png"]
+
+
+def test_a_single_tag_or_image_may_be_given_as_it_is(filled: wherein.Collection) -> None:
+    filled.tag("mine", "red.png")
+    assert filled.image_ids(tags="mine") == ["red.png"]
+    assert names(filled.search("blue", tags="mine")) == ["red.png"]
+    assert names(filled.search("red", among="blue.png")) == ["blue.png"]
+
+
+@pytest.mark.parametrize("wrong", [{"tag": ["mine"]}, {"top_k": 3}, {"min_confidance": 0.99}])
+def test_an_option_that_does_not_exist_is_answered_with_those_that_do(
+    filled: wherein.Collection, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match=rf"{next(iter(wrong))}: no such option; known: after, among, .*tags"):
+        filled.search("red", **wrong)
+    with pytest.raises(
+        InputError, match=rf"{next(iter(wrong))}: no such option; known: after, before, folder, min_side"
+    ):
+        filled.image_ids(**wrong)
+
+
+@pytest.mark.parametrize("folder_", ["holiday", "holiday/", "./holiday/", "holiday/*", "red/../holiday"])
+def test_a_folder_may_be_written_in_many_ways(filled: wherein.Collection, folder: Path, folder_: str) -> None:
+    expected = ["holiday/half.png", "holiday/third.png"]
+    assert filled.image_ids(folder=folder_) == expected
+    assert filled.image_ids(folder=str(folder / folder_)) == expected
+    assert filled.image_ids(folder=str(folder)) == filled.image_ids(folder=".") == filled.image_ids()
 
 
 def test_a_tag_needs_a_name_and_an_image(filled: wherein.Collection) -> None:
@@ -239,19 +267,3 @@ def test_a_collection_describes_what_it_holds(filled: wherein.Collection, folder
     kinds = ("global", "patches", "cells", "thumbs")
     assert [(layer.kind, layer.images) for layer in info.layers] == [(kind, 4) for kind in kinds]
     assert info.bytes > 0
-
-
-@pytest.mark.parametrize("layers", [(), ("patches",), ("global", "nothing")])
-def test_layers_that_cannot_be_are_refused_with_those_that_can(
-    collection: wherein.Collection, folder: Path, layers: tuple[str, ...]
-) -> None:
-    with pytest.raises(InputError, match="global"):
-        collection.add(folder, layers=layers)
-
-
-def test_a_method_whose_layer_is_missing_says_how_to_add_it(collection: wherein.Collection, folder: Path) -> None:
-    collection.add(folder, layers=("global",))
-    with pytest.raises(InputError, match="wherein index --encoder toy --layers"):
-        collection.search("red", method="patches")
-    assert collection.add(folder, layers=("global", "patches")).changed == 4
-    assert len(collection.search("red", method="patches")) == 4

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -151,6 +152,20 @@ def test_images_from_memory_need_no_file(
     assert did(collection.add(("array", np.asarray(picture("brown"))))) == {"changed": 1}
     assert collection.search("brown")[0].image_id == "array"
     assert did(collection.add(folder)) == {"added": 3, "duplicates": 1}  # red.png is the file of "path"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(np.zeros((4, 4, 3), np.uint8), id="an array without a name"),
+        pytest.param(["red.png"], id="a list"),
+        pytest.param(("name",), id="a name without an image"),
+        pytest.param((" ", np.zeros((4, 4, 3), np.uint8)), id="an empty name"),
+    ],
+)
+def test_an_image_from_memory_needs_a_name(collection: wherein.Collection, source: Any) -> None:
+    with pytest.raises(InputError, match="give"):
+        collection.add(source)
 
 
 def test_a_bad_image_from_memory_does_not_stop_the_others(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import wherein
+from wherein.errors import InputError
 from wherein.sync import AddReport
 
 Paint = Callable[..., Path]
@@ -203,6 +204,79 @@ def test_adding_one_folder_leaves_its_neighbours_alone(collection: wherein.Colle
     (folder / "red.png").unlink()
     assert did(collection.add(folder / "holiday")) == {"unchanged": 2}
     assert "red.png" in collection.image_ids()
+
+
+def test_a_moved_copy_keeps_its_tags_when_another_goes(collection: wherein.Collection, folder: Path, did: Did) -> None:
+    for name in ("inbox", "trips"):
+        (folder / name).mkdir()
+        shutil.copyfile(folder / "red.png", folder / name / "x.png")
+    (folder / "red.png").unlink()
+    collection.add(folder)
+    collection.tag("holiday", ["trips/x.png"])
+    shutil.rmtree(folder / "inbox")
+    (folder / "trips").rename(folder / "travel")
+    assert did(collection.add(folder)) == {"removed": 1, "renamed": 1, "unchanged": 3}
+    assert collection.image_ids(tags="holiday") == ["travel/x.png"]
+
+
+def test_a_file_moved_to_where_a_copy_was_deleted_keeps_its_tags(collection: wherein.Collection, folder: Path) -> None:
+    shutil.copyfile(folder / "red.png", folder / "copy.png")
+    collection.add(folder)
+    collection.tag("mine", ["red.png"])
+    (folder / "copy.png").unlink()
+    collection.add(folder)
+    (folder / "red.png").rename(folder / "copy.png")
+    collection.add(folder)
+    assert collection.image_ids(tags="mine") == ["copy.png"]
+
+
+def test_what_was_deleted_long_ago_does_not_pass_its_tags_to_a_moved_copy(
+    collection: wherein.Collection, folder: Path
+) -> None:
+    shutil.copyfile(folder / "red.png", folder / "trash.png")
+    collection.add(folder)
+    collection.tag("trash", ["trash.png"])
+    (folder / "trash.png").unlink()
+    collection.add(folder)
+    (folder / "red.png").rename(folder / "crimson.png")
+    collection.add(folder)
+    assert collection.image_ids(tags="trash") == []
+
+
+@pytest.mark.parametrize("target", ["moved", "pictures/inside"], ids=["beside it", "into another root"])
+def test_a_moved_root_takes_its_images_and_tags_along(
+    collection: wherein.Collection,
+    folder: Path,
+    tmp_path: Path,
+    paint: Paint,
+    did: Did,
+    target: str,
+    encoding_is_forbidden: Forbid,
+) -> None:
+    paint(tmp_path / "stick" / "a" / "x.png", "yellow")
+    collection.add(folder, tmp_path / "stick")
+    collection.tag("mine", ["stick/a/x.png"])
+    encoding_is_forbidden()
+    (tmp_path / "stick").rename(tmp_path / target)
+    assert did(collection.add(tmp_path / target)) == {"renamed": 1}
+    assert collection.image_ids(tags="mine") == [f"{target.removeprefix('pictures/')}/a/x.png"]
+    assert tmp_path / "stick" not in collection.roots.values()
+    assert did(collection.add()) == {"unchanged": 5}
+
+
+def test_a_forgotten_root_leaves_nothing_to_be_found(
+    collection: wherein.Collection, folder: Path, tmp_path: Path, paint: Paint, did: Did, folder_ids: list[str]
+) -> None:
+    stick = paint(tmp_path / "stick" / "x.png", "yellow").parent
+    (stick / "bad.jpg").write_bytes(b"no image")
+    collection.add(folder, stick)
+    assert collection.remove_root(stick) == 1
+    assert (collection.image_ids(), collection.info().skipped) == (folder_ids, 0)
+    assert collection.roots == {"": folder}
+    assert did(collection.add()) == {"unchanged": 4}
+    with pytest.raises(InputError, match="is no indexed folder"):
+        collection.remove_root(stick)
+    assert did(collection.add(stick)) == {"added": 1, "skipped": 1}
 
 
 def test_a_missing_root_buries_nothing(

@@ -10,36 +10,9 @@ from typing import Final
 from wherein.database import Cursor, connect
 from wherein.records import FileRecord, Filter, ImageRecord
 from wherein.region import Box
+from wherein.schema import TABLES
 from wherein.shards import Written
 
-_SCHEMA: Final = """
-CREATE TABLE files(
-  id INTEGER PRIMARY KEY, root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL,
-  mtime_ns INTEGER NOT NULL, hash BLOB NOT NULL, gone INTEGER NOT NULL DEFAULT 0);
-CREATE UNIQUE INDEX files_living ON files(root, path) WHERE NOT gone;
-CREATE INDEX files_gone ON files(root, path) WHERE gone;
-CREATE INDEX files_hash ON files(hash);
-CREATE TABLE images(
-  id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES files ON DELETE CASCADE,
-  image_id TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
-  seconds REAL, taken REAL NOT NULL, UNIQUE(file, image_id));
-CREATE INDEX images_id ON images(image_id);
-CREATE TABLE shards(
-  id INTEGER PRIMARY KEY AUTOINCREMENT, layer TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
-  crc INTEGER NOT NULL);
-CREATE TABLE rows(
-  shard INTEGER NOT NULL REFERENCES shards ON DELETE CASCADE, row INTEGER NOT NULL,
-  image INTEGER NOT NULL REFERENCES images ON DELETE CASCADE, box TEXT,
-  PRIMARY KEY(shard, row, image)) WITHOUT ROWID;
-CREATE INDEX rows_image ON rows(image);
-CREATE TABLE tags(
-  image INTEGER NOT NULL REFERENCES images ON DELETE CASCADE, tag TEXT NOT NULL,
-  PRIMARY KEY(tag, image)) WITHOUT ROWID;
-CREATE INDEX tags_image ON tags(image);
-CREATE TABLE skipped(
-  root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-  means TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
-"""
 _UNFINISHED: Final = -1
 """The mtime_ns of a file that is not read to its end: it never equals a real one, so the file is read again."""
 
@@ -85,7 +58,7 @@ class Catalogue:
             return
         with self.transaction():  # two processes may get here at once; the second finds the first one's tables
             if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                for statement in _SCHEMA.split(";\n"):
+                for statement in TABLES.split(";\n"):
                     self._db.execute(statement)
 
     def version(self) -> int:
@@ -111,6 +84,20 @@ class Catalogue:
             (hash_, _UNFINISHED),
         )
         return [(row[0], FileRecord(*row[1:6]), bool(row[6])) for row in rows.fetchall()]
+
+    def file_at(self, root: str, path: str) -> int | None:
+        """The living file at a path."""
+        found = self._db.execute(
+            "SELECT id FROM files WHERE root = ? AND path = ? AND NOT gone", (root, path)
+        ).fetchone()
+        return None if found is None else int(found[0])
+
+    def is_tagged(self, file: int) -> bool:
+        """Whether an image of a file, living or gone, has a tag."""
+        found = self._db.execute(
+            "SELECT 1 FROM tags t JOIN images i ON i.id = t.image WHERE i.file = ? LIMIT 1", (file,)
+        )
+        return found.fetchone() is not None
 
     def files_with_layer(self, layers: Sequence[str]) -> set[int]:
         """The finished files whose images have rows in each of `layers`."""
@@ -389,6 +376,11 @@ class Catalogue:
     def drop_skipped(self, paths: Iterable[tuple[str, str]]) -> None:
         """Forget that files, (root, path), were skipped."""
         self._db.executemany("DELETE FROM skipped WHERE root = ? AND path = ?", paths)
+
+    def drop_root(self, root: str) -> int:
+        """Tombstones for every file of a root; returns how many. What was skipped there is forgotten."""
+        self._db.execute("DELETE FROM skipped WHERE root = ?", (root,))
+        return self._db.execute("UPDATE files SET gone = 1 WHERE root = ? AND NOT gone", (root,)).rowcount
 
     def skipped(self, root: str) -> dict[str, tuple[int, int, str, str]]:
         """path → (size, mtime_ns, means, reason) of a root."""

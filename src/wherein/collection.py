@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,19 +12,19 @@ from typing import Self, Unpack
 import numpy as np
 
 from wherein.calibrate import FEWEST, Calibration, Curves, Judgement, Measured, measure, name_of
-from wherein.embed import DEFAULT_KINDS, LAYER_KINDS, is_grid, is_local
 from wherein.encoders import Encoder, Floats, load
 from wherein.errors import CollectionNotFound, ImageNotFound, InputError
 from wherein.image import MAX_PIXELS, ImageLike
 from wherein.index import Mask
-from wherein.options import Askable, Asked, Filters, Options, filter_of
-from wherein.query import Method
-from wherein.records import CheckReport, Details, Filter, ImageRecord, Info, LayerInfo
-from wherein.region import Grid
+from wherein.kinds import describe_layers, kinds_to_keep, shortfalls
+from wherein.method import Method
+from wherein.names import by_ids, ids_of, named_image, plain_path
+from wherein.options import Askable, Asked, Filters, Options, filter_of, require_known, several
+from wherein.records import CheckReport, Details, Filter, ImageRecord, Info
 from wherein.scorers import WholeScorer
-from wherein.search import Candidate, Hit, Ranked, Ranking, notes, rank
-from wherein.store import FOLDER, Store
-from wherein.sync import AddReport, Progress, Settings, Sync, default_workers, image_id_of
+from wherein.search import Candidate, Hit, Ranked, Ranking, no_surer, notes, rank
+from wherein.store import FOLDER, Store, home_in, is_collection
+from wherein.sync import AddReport, Progress, Settings, Sync, default_workers
 from wherein.views import View, Views
 
 DEFAULT_ENCODER = "mini"
@@ -37,8 +36,8 @@ def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | N
     With `create`, an empty one is made where there is none; `encoder` is what it will be filled with.
     """
     folder = Path(path).expanduser().absolute()
-    inside = folder if (folder / "manifest.json").is_file() or folder.name == FOLDER else folder / FOLDER
-    if not create and not (inside / "manifest.json").is_file():
+    inside = home_in(folder)
+    if not create and not is_collection(folder):
         raise CollectionNotFound(
             f"{folder}: holds no collection. Make one with `wherein index {folder}` or open(…, create=True)."
         )
@@ -67,6 +66,7 @@ class Collection:
         self._known = dict[int, tuple[ImageRecord, Path | None]]()
         self._known_of: View | None = None
         self._encoders = dict[str, Encoder]()
+        self._living: tuple[int, int] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -91,6 +91,13 @@ class Collection:
         return self._store.manifest.encoder or self._wanted or DEFAULT_ENCODER
 
     @property
+    def searchable(self) -> int:
+        """How many images the encoder that serves has described."""
+        layers = self._store.manifest.layers.values()
+        made = [layer.name for layer in layers if (layer.kind, layer.spec) == ("global", self.encoder)]
+        return self._store.catalogue.covered(made[-1]) if made else 0
+
+    @property
     def roots(self) -> dict[str, Path]:
         """The indexed folders by name."""
         self._store.refresh()
@@ -109,28 +116,28 @@ class Collection:
         self,
         *sources: str | os.PathLike[str] | tuple[str, ImageLike],
         encoder: str | None = None,
-        layers: Sequence[str] = DEFAULT_KINDS,
+        layers: Sequence[str] | None = None,
         workers: int | None = None,
         max_pixels: int = MAX_PIXELS,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
 
-        What is indexed already is skipped. A new `encoder` fills new layers beside the old ones, which serve
-        until the new are complete. A file that cannot be used is reported, never raised.
+        What is indexed already is skipped. `layers` join those the collection keeps; a new one keeps them alone, or
+        `wherein.embed.DEFAULT_KINDS`. A new `encoder` fills new layers beside the old ones, which serve until the new
+        are complete. A file that cannot be used is reported, never raised.
         """
-        _check_layers(layers)
-        pairs = [source for source in sources if isinstance(source, tuple)]
-        folders = [Path(s).expanduser().absolute() for s in sources if not isinstance(s, tuple)]
+        pairs = [named_image(source) for source in sources if not isinstance(source, str | os.PathLike)]
+        folders = [plain_path(source) for source in sources if isinstance(source, str | os.PathLike)]
         spec = encoder or self._wanted or self.encoder
-        settings = Settings(tuple(layers), workers or default_workers(), max_pixels)
         with self._store.writing():
             if not sources:
                 folders = list(self.roots.values())
-            # One thread a call: the workers call side by side.
-            sync = Sync(self._store, load(spec, threads=1), settings, on_progress)
+            made_by = load(spec, threads=1)  # one thread a call: the workers call side by side
+            kinds = kinds_to_keep(self._store.manifest, encoder=made_by.spec, asked=layers)
+            settings = Settings(kinds, workers or default_workers(), max_pixels)
             try:
-                return sync.run([Path(os.path.normpath(folder)) for folder in folders], pairs)
+                return Sync(self._store, made_by, settings, on_progress).run(folders, pairs)
             finally:
                 self._forget()
 
@@ -148,6 +155,17 @@ class Collection:
             self._store.catalogue.bury_files(files)
         self._forget()
         return len(files)
+
+    def remove_root(self, folder: str | os.PathLike[str]) -> int:
+        """Forget an indexed folder and all its images (its files stay on disk). Returns how many files that were."""
+        path = plain_path(folder)
+        with self._store.writing():
+            found = [name for name, root in self.roots.items() if root == path]
+            if not found:
+                raise InputError(f"{path}: is no indexed folder; `wherein info` names them.")
+            files = self._store.drop_root(found[0])
+        self._forget()
+        return files
 
     def search(self, query: Askable, **options: Unpack[Options]) -> Ranking:
         """The images that answer best: `k` (20), by a `method`, `among` some, past filters; see `wherein.options`.
@@ -174,8 +192,9 @@ class Collection:
             method=str(asked.method),
             score_kind=ranked.score_kind,
             searched=searched,
-            notes=notes(asked.query, asked.method) + ranked.notes,
+            notes=notes(asked.query, asked.method) + ranked.notes + self._shortfalls(view, asked.method),
             rejected=tuple(hits[len(kept) :]),
+            empty=not len(view.images),
         )
 
     def calibrate(self, judgements: Iterable[Judgement], *, method: str | Method = "") -> list[Calibration]:
@@ -203,7 +222,8 @@ class Collection:
 
     def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all living images, or of those that pass the filters, sorted."""
-        return [image_id for _, image_id in self._store.catalogue.live_images(filter_of(filters))]
+        require_known(filters, Filters.__optional_keys__)
+        return [image_id for _, image_id in self._passing(filter_of(filters))]
 
     def details(self, image_id: str) -> Details:
         """What is known about one image."""
@@ -235,18 +255,10 @@ class Collection:
         rows = scorer.embeddings if isinstance(scorer, WholeScorer) else np.zeros((0, 0), np.float32)
         return [names[key] for key in view.images.tolist()], rows
 
-    def resolve(self, name: str | os.PathLike[str]) -> str:
-        """The image_id of an id or of a path to a file of the collection."""
-        if self._store.catalogue.image_at(str(name)) is not None:
-            return str(name)
-        path = Path(os.path.normpath(Path(name).expanduser().absolute()))
-        for root in self._store.manifest.roots:
-            base = self._store.root_path(root)
-            if path.is_relative_to(base):
-                image_id = image_id_of(root, path.relative_to(base).as_posix())
-                if self._store.catalogue.image_at(image_id) is not None:
-                    return image_id
-        raise ImageNotFound(f"{name}: no image of that id or path in {self.folder}.")
+    def resolve(self, name: str | os.PathLike[str]) -> list[str]:
+        """The image_ids that an id or a path means; the path of a film is all its keyframes."""
+        self._store.refresh()
+        return ids_of(self._store, name)
 
     def tag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Tag images; several tags on one image are fine."""
@@ -271,16 +283,6 @@ class Collection:
         self._store.refresh()
         catalogue = self._store.catalogue
         live, gone, skipped = catalogue.counts()
-        sizes, rows = Counter[str](), Counter[str]()
-        for _, name, written in catalogue.shards():
-            sizes[name] += written.bytes
-            rows[name] += written.rows
-        layers = tuple(
-            LayerInfo(layer.kind, layer.spec, covered, sizes[name] / max(rows[name], 1) * per_image)
-            for name, layer in self._store.manifest.layers.items()
-            for covered in [catalogue.covered(name)]
-            for per_image in [catalogue.rows_of(name) / max(covered, 1)]
-        )
         return Info(
             folder=self.folder,
             encoder=self.encoder,
@@ -289,7 +291,7 @@ class Collection:
             tombstones=gone,
             skipped=skipped,
             tags=catalogue.tags(),
-            layers=layers,
+            layers=describe_layers(self._store),
             bytes=self._store.size_on_disk(),
         )
 
@@ -324,7 +326,8 @@ class Collection:
             return view, 0, Ranked((), "cosine"), None
         ranked = rank(asked.query, view, encoder=encoder, method=asked.method, k=asked.k, allowed=allowed)
         family = None if view.local is None else view.local.family
-        return view, searched, ranked, measure(asked.query, asked.method, ranked, encoder=encoder, family=family)
+        measured = measure(asked.query, asked.method, ranked, encoder=encoder, family=family)
+        return view, searched, no_surer(ranked), measured
 
     def _encoder(self, spec: str) -> Encoder:
         if spec not in self._encoders:
@@ -334,9 +337,24 @@ class Collection:
     def _allowed(self, view: View, filter_: Filter, among: Sequence[str] | None) -> Mask | None:
         if filter_.empty and among is None:
             return None
-        passing = [key for key, _ in self._store.catalogue.live_images(filter_)]
+        passing = [key for key, _ in self._passing(filter_)]
         allowed = np.isin(view.images, np.array(passing, np.int64))
         return allowed if among is None else allowed & np.isin(view.images, np.array(self._keys(among), np.int64))
+
+    def _passing(self, filter_: Filter) -> list[tuple[int, str]]:
+        """(image, image_id) of the living images that pass."""
+        return self._store.catalogue.live_images(by_ids(self._store, filter_))
+
+    def _shortfalls(self, view: View, method: Method) -> tuple[str, ...]:
+        """Which layers that were searched lack some of the images."""
+        version, spec = self.version, method.encoder or self.encoder
+        if self._living is None or self._living[0] != version:
+            self._living = (version, len(self))
+        covered = {f"{method.layer} of {spec}": len(view.images)}
+        if view.local is not None and method.local is not None:
+            covered[method.local] = int((view.local.documents >= 0).sum())
+        mend = "wherein index" if spec == self.encoder else f"wherein index --encoder {spec}"
+        return shortfalls(covered, living=self._living[1], mend=mend)
 
     def _hit(self, view: View, found: Candidate) -> Hit:
         key = int(view.images[found.image])
@@ -359,7 +377,7 @@ class Collection:
 
     def _keys(self, image_ids: Iterable[str]) -> list[int]:
         keys = []
-        for image_id in image_ids:
+        for image_id in several(image_ids):
             key = self._store.catalogue.image_at(image_id)
             if key is None:
                 raise ImageNotFound(f"{image_id}: no image of that id in {self.folder}.")
@@ -369,15 +387,7 @@ class Collection:
     def _forget(self) -> None:
         self._views.clear()
         self._known.clear()
-
-
-def _check_layers(layers: Sequence[str]) -> None:
-    unknown = [layer for layer in layers if layer not in LAYER_KINDS and not is_grid(layer) and not is_local(layer)]
-    if unknown or "global" not in layers:
-        known = f"{', '.join(LAYER_KINDS)} and grids such as static-9"
-        raise InputError(f"layers {', '.join(layers)}: choose from {known}; global is needed.")
-    for layer in filter(is_grid, layers):
-        Grid.parse(layer)
+        self._living = None
 
 
 def _same_user(folder: Path) -> bool:

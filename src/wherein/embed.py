@@ -23,7 +23,7 @@ from wherein.cells import CELLS_HW, sixths
 from wherein.encoders import Encoder, Floats, unit
 from wherein.errors import ImageError, UnreadableImage
 from wherein.features import FeatureFamily, load_features, pack
-from wherein.image import MAX_PIXELS, Detail, Image, ImageLike, Pixels, decode, read_bytes
+from wherein.image import MAX_PIXELS, Detail, Image, ImageLike, Pixels, decode, may_pass, read_bytes
 from wherein.proposals import LEAST, proposed_boxes
 from wherein.pyramid import STORED_SCALES, levels
 from wherein.records import FileRecord, ImageRecord
@@ -68,6 +68,8 @@ class Skipped:
 
     file: FileRecord
     reason: str
+    passing: bool
+    """Whether it may be readable later, as it is."""
 
 
 Outcome = Piece | Known | Skipped
@@ -263,7 +265,7 @@ class Embedder:
             with self._state:
                 self._ready.append(item)
         except ImageError as error:
-            self._outcomes.put([Skipped(task.file, _without_name(str(error), task))])
+            self._outcomes.put([Skipped(task.file, _without_name(str(error), task), may_pass(error))])
         finally:
             with self._state:
                 self._decoding -= 1

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import PIL.Image
 
-from wherein.errors import InputError, MissingExtra, OversizedImage, UnreadableImage
+from wherein.errors import ImageError, InputError, MissingExtra, OversizedImage, UnreadableImage
 from wherein.region import Box
 
 Pixels = npt.NDArray[np.uint8]
@@ -131,6 +131,13 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     if not data:
         raise UnreadableImage(f"{os.fspath(path)}: is empty (zero bytes). Copy it again from its source.")
     return data
+
+
+def may_pass(error: ImageError) -> bool:
+    """Whether an image may be readable later, as it is: its file could not be opened, or memory was short."""
+    cause = error.__cause__ or error.__context__
+    # A decoder's own OSError, of a truncated file, has no number.
+    return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno is not None)
 
 
 def looks_like_image(head: bytes) -> bool:

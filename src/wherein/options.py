@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, Self, TypedDict
 
 from wherein.errors import InputError
 from wherein.image import ImageLike
-from wherein.query import Method, Part, Query
+from wherein.method import Method
+from wherein.query import Part, Query
 from wherein.records import Filter, stamp
 
 DEFAULT_K: Final = 20
@@ -25,7 +26,7 @@ class Filters(TypedDict, total=False):
     after: date | str | None
     before: date | str | None
     """Dates, as such or as 2024-05-01."""
-    tags: Sequence[str]
+    tags: Sequence[str] | str
     min_side: int
     """The fewest pixels the longer side may have."""
 
@@ -36,7 +37,7 @@ class Options(Filters, total=False):
     k: int
     """How many hits; 20 unless given."""
     method: str | Method
-    among: Sequence[str] | None
+    among: Sequence[str] | str | None
     """Only these image_ids."""
     locate: bool
     """Give every hit the mask and the box of what matched, as the step `locate` of a method does."""
@@ -58,6 +59,7 @@ class Asked:
     @classmethod
     def of(cls, query: Askable, options: Options) -> Self:
         """From what a caller gave."""
+        require_known(options, Options.__optional_keys__)
         k, least, among = options.get("k", DEFAULT_K), options.get("min_confidence"), options.get("among")
         if k < 1:
             raise InputError(f"k = {k}: ask for at least one hit.")
@@ -70,9 +72,20 @@ class Asked:
             method=method.with_step("locate") if options.get("locate") else method,
             k=k,
             filter=filter_of(options),
-            among=None if among is None else tuple(among),
+            among=None if among is None else several(among),
             min_confidence=least,
         )
+
+
+def require_known(given: Mapping[str, object], known: Set[str]) -> None:
+    """Refuse an option that does not exist, rather than search without it."""
+    for name in sorted(given.keys() - known):
+        raise InputError(f"{name}: no such option; known: {', '.join(sorted(known))}.")
+
+
+def several(items: Iterable[str]) -> tuple[str, ...]:
+    """Tags or image_ids; a single one may be given as it is."""
+    return (items,) if isinstance(items, str) else tuple(items)
 
 
 def filter_of(filters: Filters) -> Filter:
@@ -81,6 +94,6 @@ def filter_of(filters: Filters) -> Filter:
         filters.get("folder"),
         stamp(filters.get("after")),
         stamp(filters.get("before")),
-        tuple(filters.get("tags", ())),
+        several(filters.get("tags", ())),
         filters.get("min_side", 0),
     )

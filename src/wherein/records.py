@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
@@ -112,7 +113,8 @@ class Filter:
         """A WHERE clause over `i` (images), and its parameters."""
         clauses, values = ["1"], list[object]()
         if self.folder is not None:
-            glob = self.folder.strip("/")
+            folder = posixpath.normpath(self.folder).strip("/")
+            glob = "*" if folder in ("", ".") else folder
             clauses.append("(i.image_id GLOB ? OR i.image_id GLOB ?)")
             values += [glob, f"{glob}/*"]
         if self.after is not None:

@@ -130,8 +130,11 @@ class Store:
     @classmethod
     def create(cls, folder: Path) -> Self:
         """Make an empty collection, or open the one that is there."""
-        if not (folder / "manifest.json").exists():
-            Manifest().write(folder / "manifest.json")
+        try:
+            if not (folder / "manifest.json").is_file():
+                Manifest().write(folder / "manifest.json")
+        except OSError as error:
+            raise _unwritable(folder, error) from error
         return cls(folder)
 
     def close(self) -> None:
@@ -164,10 +167,7 @@ class Store:
                 f"{self.folder}: is being written to by {_who(holder)}. Wait for it, or stop that process."
             ) from None
         except OSError as error:
-            raise CollectionError(
-                f"{self.folder}: cannot be written to ({error.strerror}). Check who owns the folder, or index into "
-                "another with --collection."
-            ) from error
+            raise _unwritable(self.folder, error) from error
         try:
             with full_disk_told(holder):
                 holder.write_text(json.dumps(_me()))
@@ -194,6 +194,13 @@ class Store:
         value = os.path.relpath(folder, self.folder) if inside else str(folder)
         self._save(replace(self.manifest, roots={**self.manifest.roots, name: value}))
         return name
+
+    def drop_root(self, name: str) -> int:
+        """Forget a root; its images become tombstones. Returns how many files that were."""
+        with self.catalogue.transaction():
+            files = self.catalogue.drop_root(name)
+        self._save(replace(self.manifest, roots={n: path for n, path in self.manifest.roots.items() if n != name}))
+        return files
 
     def root_path(self, name: str) -> Path:
         """The folder of a root."""
@@ -327,6 +334,23 @@ class Store:
     def _save(self, manifest: Manifest) -> None:
         manifest.write(self.folder / "manifest.json")
         self.manifest = manifest
+
+
+def home_in(folder: Path) -> Path:
+    """The folder of the collection in `folder`: itself, or the `.wherein` that it holds or may hold."""
+    return folder if (folder / "manifest.json").is_file() or folder.name == FOLDER else folder / FOLDER
+
+
+def is_collection(folder: Path) -> bool:
+    """Whether a folder is a collection, or holds one."""
+    return (home_in(folder) / "manifest.json").is_file()
+
+
+def _unwritable(folder: Path, error: OSError) -> CollectionError:
+    return CollectionError(
+        f"{folder}: cannot be written to ({error.strerror}). Check who owns the folder, or index into another with "
+        "--collection."
+    )
 
 
 def _me() -> dict[str, str | int]:

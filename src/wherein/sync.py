@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import os
-import threading
+import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from wherein.catalogue import Catalogue
 from wherein.embed import Embedder, Known, Skipped, Task, features_of, layers_of, local_layer
 from wherein.encoders import Encoder
 from wherein.errors import InputError
 from wherein.image import ImageLike
+from wherein.names import image_id_of
 from wherein.records import MEMORY_ROOT, FileRecord, ImageRecord
 from wherein.store import THUMBS, Layer, Piece, Store
+from wherein.twins import Contents, moved_along, origin
 from wherein.video import keyframe_id
 from wherein.walk import Found, Passed, exists, look, printable, walk
 
 _COMMIT_FILES: Final = 1024
 _COMMIT_SECONDS: Final = 3.0
 _EXTRAS: Final = ("av", "pillow_heif", "rawpy")
+_NO_MEANS: Final = ""
+"""The means of what is left out for a reason that may pass at any time: no real ones equal it, so it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Sync:
         self._touched = list[tuple[int, FileRecord]]()
         self._elsewhere = list[Known]()
         self._committed = time.monotonic()
-        self._contents: _Contents
+        self._contents: Contents
         self._total = 0
         self._done = 0
 
@@ -110,13 +113,14 @@ class Sync:
         self._done = self._report.unchanged
         self._on_progress(Progress(self._done, self._total))
         with closing(self._store.catalogue.reader()) as reader:
-            self._contents = _Contents(reader, self._wanted)
+            self._contents = Contents(reader, self._wanted)
             while self._tasks:
                 tasks, self._tasks = self._tasks, {}
                 self._embed(list(tasks.values()))
                 self._settle()
                 self._contents.each_once = False  # what comes back now is read, whatever else is like it
         self._bury()
+        self._drop_moved_roots()
         catalogue = self._store.catalogue
         if catalogue.covered(self._layers[0].name) == catalogue.counts()[0]:
             self._store.serve(self._encoder.spec)
@@ -129,36 +133,40 @@ class Sync:
         root, scope = self._locate(target)
         base = self._store.root_path(root)
         if not base.is_dir():
-            self._skip(Skip(str(base), "the folder is not there; its images stay as they were. Connect its disk."))
+            way_out = f"Connect its disk, or forget it with `wherein remove {shlex.quote(str(base))}`."
+            reason = f"the folder is not there; its images stay as they were. {way_out}"
+            self._skip(Skip(str(base), reason))
+            self._note_skips([Skipped(FileRecord(root, "", 0, 0), reason, passing=True)])
             return
         known = self._store.catalogue.files(root, scope)
         skipped = self._store.catalogue.skipped(root)
-        unseen, blocked, seen = dict(known), list[str](), set[str]()
+        unseen, blocked, again = dict(known), dict[str, Skipped](), set[str]()
         inner = self._roots_below(base)
         for found in self._look(target):
             if any(found.path.is_relative_to(other) for other in inner):
                 continue  # it is in the collection already, under the name of its own root
             path = found.path.relative_to(base).as_posix()
             if isinstance(found, Passed):
-                blocked.append(path)
+                left_out = FileRecord(root, printable(Path(path)), 0, 0)
+                blocked[path] = Skipped(left_out, found.reason, passing=True)
                 self._skip(Skip(printable(found.path), found.reason))
                 continue
-            seen.add(path)
             unseen.pop(path, None)
             file, size, mtime = known.get(path, (0, -1, -1))
             if (size, mtime) == (found.size, found.mtime_ns) and file in complete:
                 self._report.unchanged += 1
             elif path in skipped and skipped[path][:3] == (found.size, found.mtime_ns, self._means):
+                again.add(path)
                 self._skip(Skip(str(found.path), skipped[path][3]))
             else:
                 self._fresh.update([(root, path)] if not file else [])
                 record = FileRecord(root, path, found.size, found.mtime_ns)
                 self._tasks[root, path] = Task(record, image_id_of(root, path), found.path)
-        lost = {path: file for path, (file, _, _) in unseen.items() if not _below(path, blocked)}
+        hidden = list(blocked)
+        lost = {path: file for path, (file, _, _) in unseen.items() if not _below(path, hidden)}
         self._gone.update({(root, path): file for path, file in lost.items()})
-        forgotten = [(root, path) for path in skipped if path not in seen and _below(path, [scope])]
-        with self._store.catalogue.transaction():
-            self._store.catalogue.drop_skipped(forgotten)
+        here = [path for path in skipped if not path or _below(path, [scope])]
+        self._note_skips(blocked.values(), forget=[(root, path) for path in here if path not in again])
 
     def _roots_below(self, folder: Path) -> list[Path]:
         """Roots inside a folder: they were indexed before it was, and keep their ids."""
@@ -256,16 +264,25 @@ class Sync:
         touched, self._touched = self._touched, []
         if pieces:
             self._store.commit(pieces)
-        if skips or touched:
+        self._note_skips(skips)
+        if touched:
             with self._store.catalogue.transaction():
-                for skipped in skips:
-                    self._store.catalogue.put_skipped(skipped.file, means=self._means, reason=skipped.reason)
-                    # It may have been an image once; what it showed is no longer there.
-                    self._store.catalogue.bury_path(skipped.file.root, skipped.file.path)
                 for file, record in touched:
                     self._store.catalogue.touch_file(file, record)
                     self._store.catalogue.drop_skipped([(record.root, record.path)])
         self._committed = time.monotonic()
+
+    def _note_skips(self, skips: Collection[Skipped], *, forget: Sequence[tuple[str, str]] = ()) -> None:
+        catalogue = self._store.catalogue
+        if not skips and not forget:
+            return
+        with catalogue.transaction():
+            catalogue.drop_skipped(forget)
+            for skipped in skips:
+                means = _NO_MEANS if skipped.passing else self._means
+                catalogue.put_skipped(skipped.file, means=means, reason=skipped.reason)
+                if not skipped.passing:  # it may have been an image once; what it showed is no longer there
+                    catalogue.bury_path(skipped.file.root, skipped.file.path)
 
     def _settle(self) -> None:
         """Renames and duplicates, decided when the content of every path of this run is known."""
@@ -284,10 +301,10 @@ class Sync:
             self._tasks[file.root, file.path] = known.task
             return
         here = (file.root, file.path)
-        left = [(key, record, gone) for key, record, gone in same if gone or self._has_left(record, now)]
+        left = [twin for twin in same if twin[2] or self._has_left(twin[1], file, now)]
         catalogue.drop_skipped([here])
         if left:
-            key, record, _ = next((entry for entry in left if (entry[1].root, entry[1].path) == here), left[0])
+            key, record, _ = origin(left, file, catalogue)
             images = self._rename(key, known)
             self._gone.pop((record.root, record.path), None)
             if (record.root, record.path) == here:
@@ -298,14 +315,14 @@ class Sync:
             self._report.duplicates += self._double(same[0][0], known)
         self._step()
 
-    def _has_left(self, record: FileRecord, now: dict[tuple[str, str], bytes]) -> bool:
+    def _has_left(self, record: FileRecord, file: FileRecord, now: dict[tuple[str, str], bytes]) -> bool:
         place = (record.root, record.path)
         if place in self._gone or now.get(place, record.hash) != record.hash:
             return True
         if record.root not in self._store.manifest.roots:
             return False
         base = self._store.root_path(record.root)
-        return base.is_dir() and not exists(base / record.path)
+        return not exists(base / record.path) if base.is_dir() else moved_along(record, file)
 
     def _rename(self, file: int, known: Known) -> int:
         catalogue = self._store.catalogue
@@ -331,6 +348,12 @@ class Sync:
             catalogue.bury_files(self._gone.values())
             catalogue.drop_replaced()
 
+    def _drop_moved_roots(self) -> None:
+        """Forget roots that are not there and of which nothing is left: their files have been found elsewhere."""
+        for name in list(self._store.manifest.roots):
+            if not self._store.root_path(name).is_dir() and not self._store.catalogue.files(name):
+                self._store.drop_root(name)
+
     def _skip(self, skip: Skip) -> None:
         self._report.skipped.append(skip)
         self._on_progress(Progress(self._done, self._total, skip))
@@ -338,37 +361,6 @@ class Sync:
     def _step(self) -> None:
         self._done += 1
         self._on_progress(Progress(self._done, self._total))
-
-
-class _Contents:
-    """Which contents need no encoding. Workers ask, through a connection of their own."""
-
-    def __init__(self, reader: Catalogue, layers: Sequence[str]) -> None:
-        self._reader, self._layers = reader, layers
-        self._lock = threading.Lock()
-        self._begun = set[bytes]()
-        self.each_once = True
-        """Whether one of several equal files is enough to encode."""
-
-    def of(self, hash_: bytes) -> list[tuple[int, FileRecord, bool]]:
-        """The committed files with this content in every wanted layer."""
-        with self._lock:
-            found = self._reader.files_with_hash(hash_)
-            return [entry for entry in found if self._reader.has_layers(entry[0], self._layers)]
-
-    def known(self, file: FileRecord) -> bool:
-        """Whether this content is in the collection, or on its way there in this run."""
-        if self.of(file.hash):
-            return True
-        with self._lock:
-            known = self.each_once and file.hash in self._begun
-            self._begun.add(file.hash)
-            return known
-
-
-def image_id_of(root: str, path: str) -> str:
-    """The stable name of a file: its path in its root, after the root's name where it has one."""
-    return f"{root}/{path}" if root else path
 
 
 def default_workers() -> int:

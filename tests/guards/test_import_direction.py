@@ -48,6 +48,7 @@ ORDER = (
     "twins",
     "sync",
     "collection",
+    "homes",
     "client",
     "present",
     "exports",

@@ -1,0 +1,34 @@
+"""The tables of the catalogue."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TABLES: Final = """
+CREATE TABLE files(
+  id INTEGER PRIMARY KEY, root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL, hash BLOB NOT NULL, gone INTEGER NOT NULL DEFAULT 0);
+CREATE UNIQUE INDEX files_living ON files(root, path) WHERE NOT gone;
+CREATE INDEX files_gone ON files(root, path) WHERE gone;
+CREATE INDEX files_hash ON files(hash);
+CREATE TABLE images(
+  id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES files ON DELETE CASCADE,
+  image_id TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
+  seconds REAL, taken REAL NOT NULL, UNIQUE(file, image_id));
+CREATE INDEX images_id ON images(image_id);
+CREATE TABLE shards(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, layer TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  crc INTEGER NOT NULL);
+CREATE TABLE rows(
+  shard INTEGER NOT NULL REFERENCES shards ON DELETE CASCADE, row INTEGER NOT NULL,
+  image INTEGER NOT NULL REFERENCES images ON DELETE CASCADE, box TEXT,
+  PRIMARY KEY(shard, row, image)) WITHOUT ROWID;
+CREATE INDEX rows_image ON rows(image);
+CREATE TABLE tags(
+  image INTEGER NOT NULL REFERENCES images ON DELETE CASCADE, tag TEXT NOT NULL,
+  PRIMARY KEY(tag, image)) WITHOUT ROWID;
+CREATE INDEX tags_image ON tags(image);
+CREATE TABLE skipped(
+  root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+  means TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
+"""
