@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from wherein.cli.options import CollectionOption, JsonOption
+from wherein.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
     from wherein.sync import AddReport, Progress
+
+_LOCKED_SECONDS: Final = 0.5
 
 
 def register(app: typer.Typer) -> None:
@@ -21,10 +24,19 @@ def register(app: typer.Typer) -> None:
 
 def index(
     paths: Annotated[list[Path] | None, typer.Argument(help="Folders or files; none: all folders known.")] = None,
-    collection: CollectionOption = None,
+    collection: Annotated[
+        Path | None,
+        typer.Option(
+            "--collection", "-c", help="The collection; by default the one above that holds PATH, or its own."
+        ),
+    ] = None,
     encoder: Annotated[str | None, typer.Option(help="What describes the images, e.g. mini or onnx:FOLDER.")] = None,
     layers: Annotated[
-        str | None, typer.Option(help="What to keep: global,patches,cells,dense,thumbs,local,proposals,pyramid.")
+        str | None,
+        typer.Option(
+            help="What to keep: global,patches,cells,dense,thumbs,local,proposals,pyramid, or grids such as static-9; "
+            "the first five unless given. What is kept already stays."
+        ),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one a core.")] = None,
     max_pixels: Annotated[int | None, typer.Option(min=1, help="The most pixels one image may decode to.")] = None,
@@ -33,16 +45,18 @@ def index(
 ) -> None:
     """Index folders of images and videos. Run it again at any time: only what changed is read."""
     from wherein.collection import nearest, open
-    from wherein.embed import DEFAULT_KINDS
+    from wherein.homes import check_new, home_of, targets_of
     from wherein.image import MAX_PIXELS
 
-    targets = [path.expanduser().absolute() for path in paths or []]
-    _check_before_creating(targets, encoder)
-    place = collection or (_home_of(targets[0]) if targets else nearest(Path.cwd()))
+    targets = targets_of(paths or [])
+    kinds = None if layers is None else tuple(layers.split(","))
+    place = collection or (home_of(targets[0]) if targets else nearest(Path.cwd()))
+    if targets:
+        check_new(place, encoder=encoder, layers=kinds)
     with open(place, create=bool(targets)) as opened:
         options: dict[str, Any] = {
             "encoder": encoder,
-            "layers": tuple(layers.split(",")) if layers else DEFAULT_KINDS,
+            "layers": kinds,
             "workers": workers,
             "max_pixels": max_pixels or MAX_PIXELS,
         }
@@ -53,22 +67,6 @@ def index(
             typer.echo(_summary(report, opened))
         if watch:
             _watch(opened, options)
-
-
-def _check_before_creating(targets: list[Path], encoder: str | None) -> None:
-    """A slip of the keyboard must not leave an empty collection behind."""
-    from wherein.encoders import require_family
-    from wherein.errors import InputError
-
-    if encoder is not None:
-        require_family(encoder)
-    for target in targets:
-        if not target.exists():
-            raise InputError(f"{target}: does not exist. Check the spelling of the folder to index.")
-
-
-def _home_of(target: Path) -> Path:
-    return target if target.is_dir() else target.parent
 
 
 def _add(collection: Collection, targets: list[Path], options: dict[str, Any]) -> AddReport:
@@ -123,9 +121,11 @@ def _summary(report: AddReport, collection: Collection) -> str:
         "skipped": len(report.skipped),
     }
     words = " · ".join(f"{count:,} {word}" for word, count in counted.items() if count) or "nothing to do"
+    found, living = collection.searchable, len(collection)
+    lacking = "" if found == living else f"\n{living - found:,} more are not described by it: run `wherein index`."
     return (
         f"{words} · {report.seconds:.1f} s\n"
-        f"{len(collection):,} images can be searched in {collection.folder} (encoder {collection.encoder})"
+        f"{found:,} images can be searched in {collection.folder} (encoder {collection.encoder}){lacking}"
     )
 
 
@@ -133,14 +133,28 @@ def _as_json(report: AddReport, collection: Collection) -> str:
     import json
     from dataclasses import asdict
 
-    extra = {"images": len(collection), "collection": str(collection.folder), "encoder": collection.encoder}
+    extra = {"images": collection.searchable, "collection": str(collection.folder), "encoder": collection.encoder}
     return json.dumps(asdict(report) | extra, ensure_ascii=False)
 
 
 def _watch(collection: Collection, options: dict[str, Any]) -> None:
-    roots = collection.info().roots.values()
-    typer.echo(f"watching {', '.join(map(str, roots))}; Ctrl-C stops", err=True)
+    typer.echo(f"watching {', '.join(map(str, collection.roots.values()))}; Ctrl-C stops", err=True)
     for changed in collection.watch():
-        report = _add(collection, changed, options)
+        report = _add_when_free(collection, changed, options)
         if report.added or report.changed or report.renamed or report.removed or report.duplicates:
             typer.echo(_summary(report, collection))
+
+
+def _add_when_free(collection: Collection, changed: list[Path], options: dict[str, Any]) -> AddReport:
+    """Wait while another process writes; what changes meanwhile is told afterwards."""
+    from wherein.errors import CollectionLocked
+
+    told = False
+    while True:
+        try:
+            return _add(collection, changed, options)
+        except CollectionLocked as error:
+            if not told:
+                typer.echo(f"waiting: {error}", err=True)
+            told = True
+            time.sleep(_LOCKED_SECONDS)

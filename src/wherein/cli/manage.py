@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wherein.cli.options import CollectionOption, JsonOption, open_collection
+from wherein.cli.options import CollectionOption, FolderOption, JsonOption, NullOption, open_collection
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
@@ -71,25 +71,33 @@ def compact(collection: CollectionOption = None) -> None:
 def tag(
     name: Annotated[str, typer.Argument(help="The tag.")],
     images: ImagesArgument = None,
-    folder: Annotated[str | None, typer.Option("--in", help="All images below this folder; a glob.")] = None,
+    folder: FolderOption = None,
+    null: NullOption = False,
     remove: Annotated[bool, typer.Option("--remove", help="Take the tag off instead.")] = False,
     collection: CollectionOption = None,
 ) -> None:
     """Tag images, to filter searches with --tag: `wherein search dog --paths | wherein tag dogs -`."""
     with open_collection(collection) as opened:
-        image_ids = _image_ids(opened, images or [], folder)
+        image_ids = _image_ids(opened, _named(images, folder, null=null), folder)
         (opened.untag if remove else opened.tag)(name, image_ids)
     typer.echo(f"{name}: {len(image_ids):,} images {'untagged' if remove else 'tagged'}")
 
 
 def remove(
     images: ImagesArgument = None,
-    folder: Annotated[str | None, typer.Option("--in", help="All images below this folder; a glob.")] = None,
+    folder: FolderOption = None,
+    null: NullOption = False,
     collection: CollectionOption = None,
 ) -> None:
-    """Forget images; their files stay. Indexing their folder again brings them back."""
+    """Forget images, or an indexed folder with all of them; the files stay, and indexing brings them back."""
+    from wherein.names import plain_path
+
     with open_collection(collection) as opened:
-        count = opened.remove(*_image_ids(opened, images or [], folder))
+        indexed = set(opened.roots.values())
+        named = _named(images, folder, null=null)
+        roots = [path for path in dict.fromkeys(map(plain_path, named)) if path in indexed]
+        count = opened.remove(*_image_ids(opened, [name for name in named if plain_path(name) not in roots], folder))
+        count += sum(map(opened.remove_root, roots))
     typer.echo(f"{count:,} files forgotten")
 
 
@@ -122,10 +130,23 @@ def models() -> None:
         typer.echo(f"{name:<8}{words}{mark}")
 
 
-def _image_ids(collection: Collection, images: list[str], folder: str | None) -> list[str]:
-    named = [line.rstrip("\n") for line in sys.stdin] if images == ["-"] else images
-    found = [collection.resolve(name) for name in named if name]
-    return found + (collection.image_ids(folder=folder) if folder is not None else [])
+def _named(images: list[str] | None, folder: str | None, *, null: bool) -> list[str]:
+    """The ids and paths that were given, or that a pipe holds."""
+    from wherein.errors import InputError
+
+    if not images and folder is None:
+        raise InputError("no image is named: give ids or paths, `-` for those in a pipe, or --in FOLDER.")
+    named = sys.stdin.read().split("\0" if null else "\n") if images == ["-"] else images or []
+    return [name for name in named if name]
+
+
+def _image_ids(collection: Collection, named: list[str], folder: str | None) -> list[str]:
+    from wherein.errors import ImageNotFound
+
+    below = [] if folder is None else collection.image_ids(folder=folder)
+    if folder is not None and not below:
+        raise ImageNotFound(f"--in {folder}: no image is there.")
+    return list(dict.fromkeys([*(found for name in named for found in collection.resolve(name)), *below]))
 
 
 def _lines(found: Info) -> list[tuple[str, str]]:

@@ -14,7 +14,11 @@ CollectionOption = Annotated[
     Path | None,
     typer.Option("--collection", "-c", help="The collection; by default the nearest .wherein, upwards from here."),
 ]
+FolderOption = Annotated[str | None, typer.Option("--in", help="Images below this folder; a glob.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+NullOption = Annotated[
+    bool, typer.Option("--null", "-0", help="Names in a pipe end with a zero byte instead of a new line.")
+]
 
 
 def open_collection(path: Path | None) -> Collection:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wherein.cli.options import CollectionOption, JsonOption, open_collection
+from wherein.cli.options import CollectionOption, FolderOption, JsonOption, NullOption, open_collection
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
@@ -34,17 +34,18 @@ def search(
     ] = None,
     query: Annotated[Path | None, typer.Option(help="A whole support set, from a JSON file.")] = None,
     method: Annotated[str, typer.Option(help="How to search, e.g. whole, patches, mini+patches~max.")] = "",
-    k: Annotated[int, typer.Option("-k", min=1, help="How many hits.")] = 20,
-    folder: Annotated[str | None, typer.Option("--in", help="Only below this folder; a glob.")] = None,
+    k: Annotated[int, typer.Option("-k", help="How many hits.")] = 20,
+    folder: FolderOption = None,
     after: Annotated[str | None, typer.Option(help="Only from this date on: 2024-05-01.")] = None,
     before: Annotated[str | None, typer.Option(help="Only before this date.")] = None,
     tags: Annotated[list[str] | None, typer.Option("--tag", help="Only images with this tag.")] = None,
     min_confidence: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Reject hits less likely to be right than this: 0.5.")
+        float | None, typer.Option(help="Reject hits less likely to be right than this: 0.5.")
     ] = None,
     collection: CollectionOption = None,
     json_: JsonOption = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print file paths only, one a line, for pipes.")] = False,
+    null: NullOption = False,
     html: Annotated[Path | None, typer.Option(help="Write a page with thumbnails.")] = None,
     locate: Annotated[
         bool | None,
@@ -72,7 +73,7 @@ def search(
             from wherein.exports import export as write
 
             typer.echo(f"wrote {write(ranking, export, thumb_of=opened.thumb)}", err=True)
-        _show(ranking, opened, json_=json_, paths=paths, html=html)
+        _show(ranking, opened, json_=json_, end=None if not paths else "\0" if null else "\n", html=html)
     if not ranking:
         raise typer.Exit(1)
 
@@ -90,13 +91,16 @@ def _query(texts: list[str], images: list[str], avoided: list[str], file: Path |
     from wherein.region import place
 
     parts = [*map(parse_text, texts), *map(parse_image, images), *map(parse_negative, avoided)]
+    from_file = read_query(file).parts if file is not None else ()
     if where is not None:
         box = place(where)
         parts = [replace(part, where=box, said_where=None) for part in parts]
-    return Query((*(read_query(file).parts if file is not None else ()), *parts))
+        from_file = tuple(replace(part, where=part.where or box) for part in from_file)
+    return Query((*from_file, *parts))
 
 
-def _show(ranking: Ranking, collection: Collection, *, json_: bool, paths: bool, html: Path | None) -> None:
+def _show(ranking: Ranking, collection: Collection, *, json_: bool, end: str | None, html: Path | None) -> None:
+    """Tell what was found; with `end`, only paths, each once and followed by it."""
     from wherein import present
 
     for note in ranking.notes:
@@ -106,9 +110,9 @@ def _show(ranking: Ranking, collection: Collection, *, json_: bool, paths: bool,
         typer.echo(f"wrote {html}", err=True)
     if json_:
         typer.echo(present.as_json(ranking))
-    elif paths:
-        for hit in ranking:
-            sys.stdout.write(f"{hit.path or hit.image_id}\n")
+    elif end is not None:
+        for path in dict.fromkeys(str(hit.path or hit.image_id) for hit in ranking):
+            sys.stdout.write(f"{path}{end}")
     elif not ranking:
         typer.echo(present.no_match(ranking), err=True)
     elif html is None:
