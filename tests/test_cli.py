@@ -138,7 +138,11 @@ def test_the_help_names_the_default_layers_first(command: Command) -> None:
     assert ",".join(DEFAULT_KINDS) in "".join(command("index", "--help").out.split())
 
 
-def test_watching_waits_for_another_writer(filled: wherein.Collection, folder: Path, paint: Paint) -> None:
+def test_watching_waits_for_another_writer_and_does_without_a_root_that_is_gone(
+    filled: wherein.Collection, folder: Path, paint: Paint, tmp_path: Path
+) -> None:
+    filled.add(paint(tmp_path / "stick" / "x.png", "green").parent)
+    (tmp_path / "stick").rename(tmp_path / "unplugged")
     words = [sys.executable, "-m", "wherein", "index", str(folder), "--watch"]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)

@@ -145,7 +145,8 @@ class Collection:
         """Wait for changes below the roots; yields the files and folders to `add` again, until interrupted."""
         from watchfiles import watch
 
-        for changes in watch(*self.roots.values(), watch_filter=lambda _, path: FOLDER not in Path(path).parts):
+        there = [root for root in self.roots.values() if root.is_dir()]
+        for changes in watch(*there, watch_filter=lambda _, path: FOLDER not in Path(path).parts):
             yield sorted({Path(path) for _, path in changes})
 
     def remove(self, *image_ids: str) -> int:
