@@ -185,6 +185,10 @@ def test_what_cannot_be_written_is_told_in_one_line(
     assert sorted(Path.cwd().iterdir()) == before
 
 
+def test_a_folder_in_place_of_a_file_is_called_one(command: Command, filled: wherein.Collection) -> None:
+    refused(command("search", "red", "--html", "."), ".: cannot be written (Is a directory)")
+
+
 def test_a_place_on_the_command_line_holds_for_a_query_file(command: Command, filled: wherein.Collection) -> None:
     parts = [{"text": "red"}, {"text": "blue", "where": "right"}]
     Path("set.json").write_text(json.dumps({"parts": parts}))

@@ -95,7 +95,9 @@ def intact(path: Path, written: Written) -> bool:
 
 def write_durably(path: Path, data: bytes | memoryview) -> None:
     """Replace a file in one step: after a crash it holds either the old bytes or all the new ones."""
-    temporary = path.parent / f"{path.name}.{os.getpid()}{TEMPORARY}"  # also where the path is a folder, as `.` is
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
     with full_disk_told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -26,9 +26,7 @@ def index(
     paths: Annotated[list[Path] | None, typer.Argument(help="Folders or files; none: all folders known.")] = None,
     collection: Annotated[
         Path | None,
-        typer.Option(
-            "--collection", "-c", help="The collection; by default the one above that holds PATH, or its own."
-        ),
+        typer.Option("--collection", "-c", help="By default PATH/.wherein, or the collection above that holds PATH."),
     ] = None,
     encoder: Annotated[str | None, typer.Option(help="What describes the images, e.g. mini or onnx:FOLDER.")] = None,
     layers: Annotated[
