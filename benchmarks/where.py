@@ -55,6 +55,9 @@ UNDERWATER = (
     "mini+static-9~best~crop",
     "mini+patches",
     "mini+proposals",
+    "mini+static-9+zoom",
+    "mini+static-36+zoom",
+    "mini+static-9@0.1~crop+zoom",
 )
 SLOW = "mini+theoretical"
 """It encodes every photo anew for every query: ten minutes and more. Run once (`--only slow`), it is in the table."""

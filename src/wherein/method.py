@@ -40,6 +40,7 @@ STEPS: Final[dict[str, str]] = {
     "qe": "wherein.reranking:QE",
     "diffusion": "wherein.reranking:DIFFUSION",
     "propagate": "wherein.reranking:PROPAGATE",
+    "zoom": "wherein.zoom:ZOOM",
 }
 """What is done with a ranking: word → `module:function`, a `wherein.search.Step`."""
 AUGMENT: Final = "dba"

@@ -214,10 +214,11 @@ class CellScorer:
         return np.asarray(np.einsum("c,cmn->mn", weights, each) if soft else each.max(axis=0), np.float32)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
-        """The chosen cell that stands out most, among those that the box is mostly in where it is in several."""
+        """The chosen cell that stands out most; of soft ones, among those that count most."""
         chosen, weights = self._chosen(where)
         each = self._each(query[None], where, chosen)[:, 0, images]
-        each = np.where(weights[:, None] >= weights.max() / 2, each, -np.inf)
+        if self._choose == "soft":
+            each = np.where(weights[:, None] >= weights.max() / 2, each, -np.inf)
         return [self._boxes[chosen[best]] for best in each.argmax(axis=0).tolist()]
 
     def _each(self, queries: Floats, where: Box | None, chosen: Sequence[int]) -> Floats:

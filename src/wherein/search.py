@@ -82,7 +82,7 @@ class Ranking(Sequence[Hit]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     """Parts of one modality, sign and place: what they are compared with, where, and how much they count."""
 
     vectors: Floats
@@ -200,7 +200,7 @@ def _too_plain(examples: Sequence[tuple[Part, LocalFeatures]]) -> tuple[str, ...
 
 
 def _by_embedding(query: Query, view: View, *, encoder: Encoder, method: Method) -> _Scored:
-    groups = _groups(query, encoder, method)
+    groups = asked_groups(query, encoder, method)
     each = [view.scorer.scores(group.vectors, group.where).max(axis=0) for group in groups]
     if len(groups) == 1:
         total, kind = each[0], view.scorer.kind
@@ -262,7 +262,7 @@ def notes(query: Query, method: Method) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _groups(query: Query, encoder: Encoder, method: Method) -> list[_Group]:
+def asked_groups(query: Query, encoder: Encoder, method: Method) -> list[Group]:
     """Parts by sign, modality and place; the first group always looks for something."""
     gathered = dict[tuple[bool, bool, Box | None], list[Part]]()
     for part in query.parts:
@@ -274,12 +274,12 @@ def _groups(query: Query, encoder: Encoder, method: Method) -> list[_Group]:
     return groups
 
 
-def _group(vectors: Floats, parts: Sequence[Part], where: Box | None, method: Method) -> _Group:
+def _group(vectors: Floats, parts: Sequence[Part], where: Box | None, method: Method) -> Group:
     weights = np.array([part.weight for part in parts], np.float32)
     if method.support == "mean":
         vectors = unit((weights[:, None] * vectors).sum(axis=0, keepdims=True))
     sign = -1.0 if parts[0].negative else 1.0
-    return _Group(vectors, where, sign * float(weights.mean()))
+    return Group(vectors, where, sign * float(weights.mean()))
 
 
 def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:

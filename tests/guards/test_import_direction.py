@@ -45,6 +45,7 @@ ORDER = (
     "search",
     "locating",
     "reranking",
+    "zoom",
     "twins",
     "sync",
     "collection",
