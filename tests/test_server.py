@@ -240,6 +240,29 @@ def test_outlines_are_sent_as_run_lengths_and_where_asked_as_polygons(http: http
     assert (min(xs), max(xs)) == pytest.approx((0.0, 0.5), abs=0.02)  # its left half
 
 
+def test_hits_are_exported_as_the_command_does(http: httpx.Client) -> None:
+    asked = {"parts": [{"text": "red"}], "k": 2}
+    coco = http.post(f"{HERE}/search/export?format=coco", json=asked).json()
+    assert [len(coco["images"]), len(coco["annotations"])] == [2, 2]
+    assert coco["categories"][0]["name"] == "red"
+    folder = zipfile.ZipFile(io.BytesIO(http.post(f"{HERE}/search/export?format=fiftyone", json=asked).content))
+    assert "labels.json" in folder.namelist()
+    assert sum(name.startswith("data/0") for name in folder.namelist()) == 2
+    drawn = zipfile.ZipFile(io.BytesIO(http.post(f"{HERE}/search/export?format=overlays", json=asked).content))
+    assert [name[:5] for name in sorted(drawn.namelist()) if name.endswith(".png")] == ["0001-", "0002-"]
+    many = http.post(f"{HERE}/search/export?format=overlays", json=asked | {"k": 201})
+    assert many.status_code == 422
+    assert "lower k" in many.json()["error"]["message"]
+
+
+def test_a_box_that_leaves_the_image_is_answered_as_in_python(http: httpx.Client) -> None:
+    for part in ({"text": "red", "where": [-0.5, 0.5, 0.2, 0.9]}, {"image_id": "red.png", "box": [0.6, 0.1, 0.2, 0.5]}):
+        answer = http.post(f"{HERE}/search", json={"parts": [part]})
+        assert answer.status_code == 422
+        assert answer.json()["error"]["kind"] == "RegionError"
+        assert "corner" in answer.json()["error"]["message"] or "no area" in answer.json()["error"]["message"]
+
+
 def test_export_as_paths(http: httpx.Client, selection: str, folder: Path) -> None:
     lines = export(http, format="paths", selection=selection).text.splitlines()
     assert lines == [str(folder / "red.png"), str(folder / "holiday" / "half.png")]

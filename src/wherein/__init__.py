@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wherein.collection import Collection, open
     from wherein.encoders import Encoded, Encoder, check_encoder
     from wherein.errors import CollectionError, ImageError, InputError, WhereinError
+    from wherein.exports import export
     from wherein.image import Image, decode
     from wherein.localizers import Heatmap, Localizer, Located, check_localizer
     from wherein.locating import locate
@@ -55,6 +56,7 @@ __all__ = [
     "check_localizer",
     "connect",
     "decode",
+    "export",
     "locate",
     "open",
     "place",
@@ -73,6 +75,7 @@ _HOMES = {
     "ImageError": "errors",
     "InputError": "errors",
     "WhereinError": "errors",
+    "export": "exports",
     "Image": "image",
     "decode": "image",
     "Heatmap": "localizers",

@@ -19,11 +19,10 @@ import PIL.Image
 
 from wherein import errors
 from wherein.calibrate import Calibration, Curve, Judgement
-from wherein.embed import DEFAULT_KINDS
 from wherein.image import ImageLike, read_bytes
 from wherein.masks import from_rle, to_rle
 from wherein.method import Method
-from wherein.options import Askable, Asked, Filters, Options
+from wherein.options import Askable, Asked, Filters, Options, require_known, several
 from wherein.query import Part, Query
 from wherein.records import CheckReport, Details, Info, LayerInfo
 from wherein.region import Box
@@ -104,14 +103,14 @@ class RemoteCollection:
         self,
         *folders: str | os.PathLike[str],
         encoder: str | None = None,
-        layers: Sequence[str] = DEFAULT_KINDS,
+        layers: Sequence[str] | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """As `Collection.add`, for folders of the server's machine that it may index; with none, all it knows."""
         asked = [os.fspath(folder) for folder in folders] or [str(root) for root in self.info().roots.values()]
         total = AddReport()
         for folder in asked:
-            body = {"folder": folder, "collection": self.name, "encoder": encoder, "layers": list(layers)}
+            body = {"folder": folder, "collection": self.name, "encoder": encoder, "layers": layers and list(layers)}
             total = _joined(total, self._followed(self._door.json("POST", "/jobs", body=body), on_progress))
         return total
 
@@ -137,6 +136,7 @@ class RemoteCollection:
 
     def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all images, or of those that pass the filters, sorted."""
+        require_known(filters, Filters.__optional_keys__)
         return list(self._pages(_plain(filters)))
 
     def details(self, image_id: str) -> Details:
@@ -160,11 +160,11 @@ class RemoteCollection:
 
     def tag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Tag images."""
-        self._door.json("POST", f"{self._base}/tags", body={"tag": tag, "image_ids": list(image_ids)})
+        self._door.json("POST", f"{self._base}/tags", body={"tag": tag, "image_ids": several(image_ids)})
 
     def untag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Take a tag off images."""
-        self._door.json("POST", f"{self._base}/untag", body={"tag": tag, "image_ids": list(image_ids)})
+        self._door.json("POST", f"{self._base}/untag", body={"tag": tag, "image_ids": several(image_ids)})
 
     def thumb(self, image_id: str) -> bytes:
         """A small JPEG of an image."""
@@ -295,8 +295,9 @@ def _joined(total: AddReport, more: dict[str, Any]) -> AddReport:
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as JSON has them: methods and dates as they are written."""
-    return {name: str(value) if isinstance(value, Method | date) else value for name, value in given.items()}
+    """Options as JSON has them: methods and dates as they are written, a lone tag as a list."""
+    lists = {name: several(given[name]) for name in ("tags", "among") if given.get(name) is not None}
+    return {name: str(value) if isinstance(value, Method | date) else value for name, value in given.items()} | lists
 
 
 def _part(part: Part, uploads: list[tuple[str, bytes]]) -> dict[str, Any]:

@@ -30,11 +30,14 @@ _WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
 _OVERLAY_SIDE: Final = 1024
 
 
-def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf) -> Path:
-    """Write a ranking as `coco:FILE`, `fiftyone:FOLDER` or `overlays:FOLDER`; returns what was written."""
+def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf = lambda _: None) -> Path:
+    """Write a ranking as `coco:FILE`, `fiftyone:FOLDER` or `overlays:FOLDER`; returns what was written.
+
+    `thumb_of` (a collection's `thumb`) shows hits whose file is a video, or not here.
+    """
     kind, _, name = target.partition(":")
     if kind not in ("coco", "fiftyone", "overlays") or not name:
-        raise InputError(f"--export {target!r}: write coco:FILE, fiftyone:FOLDER or overlays:FOLDER.")
+        raise InputError(f"export to {target!r}: write coco:FILE, fiftyone:FOLDER or overlays:FOLDER.")
     path = Path(name).expanduser()
     with unwritable_told(path):
         if kind == "coco":

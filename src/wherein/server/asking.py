@@ -11,6 +11,7 @@ import numpy as np
 
 from wherein.calibrate import Judgement
 from wherein.collection import Collection
+from wherein.exports import export
 from wherein.features import load_features
 from wherein.local import query_features
 from wherein.masks import Mask, from_rle, to_rle
@@ -61,6 +62,19 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
         return _out(asked, ranking, query, hits, likes, seconds=seconds)
 
     return await served.searching(run)
+
+
+async def write_hits(served: Served, asked: SearchIn, target: str, *, max_pixels: int) -> None:
+    """Search, and write the page of hits as `wherein search --export` does: `coco:FILE`, `fiftyone:FOLDER`, …"""
+
+    def run(collection: Collection) -> None:
+        check_method(asked.method, collection)
+        query = _query(served, collection, asked, {}, max_pixels=max_pixels)
+        ranking, _ = _ranking(served, collection, asked, query, fresh=False)
+        page = replace(ranking, hits=ranking.hits[asked.offset : asked.offset + asked.k])
+        export(page, target, thumb_of=collection.thumb)
+
+    await served.searching(run)
 
 
 async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> list[CalibrationOut]:

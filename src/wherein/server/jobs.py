@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import wherein
-from wherein.embed import DEFAULT_KINDS
 from wherein.errors import WhereinError
 from wherein.server.library import Library
 from wherein.server.problems import Problem, of_error
@@ -35,7 +34,8 @@ class Job:
     target: Path
     """The collection's folder."""
     encoder: str | None = None
-    layers: tuple[str, ...] = DEFAULT_KINDS
+    layers: tuple[str, ...] | None = None
+    """What to keep beside what the collection keeps already."""
     state: State = "running"
     done: int = 0
     total: int = 0
@@ -90,7 +90,7 @@ class Jobs:
         else:
             wherein.open(inside, create=True, encoder=encoder).close()
             served = self._library.open(inside)
-        kept = DEFAULT_KINDS if layers is None else tuple(layers)
+        kept = None if layers is None else tuple(layers)
         return self._run(Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept))
 
     def resume(self, job_id: str) -> Job:

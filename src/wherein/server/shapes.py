@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Corners = tuple[Fraction, Fraction, Fraction, Fraction]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+CornersIn = tuple[Number, Number, Number, Number]
+"""A box as it is asked for; one that leaves the image is answered by `Box` itself."""
 ImageId = Annotated[str, Field(min_length=1, max_length=4096)]
 ImageIds = Annotated[list[ImageId], Field(max_length=10_000)]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/\\]+$")]
@@ -56,11 +59,11 @@ class PartIn(Shape):
     """An image that was sent to /examples before."""
     upload: Annotated[str, Field(max_length=100)] | None = None
     """The name of a file in the same multipart request."""
-    box: Corners | None = None
+    box: CornersIn | None = None
     """The part of the example image that counts."""
     mask: MaskOut | None = None
     """The pixels of the example image that count, instead of a box."""
-    where: Corners | Annotated[str, Field(max_length=40)] | None = None
+    where: CornersIn | Annotated[str, Field(max_length=40)] | None = None
     """Where in the searched images it should be: a box, or a word such as top-left."""
     said_where: Annotated[str, Field(max_length=40)] | None = None
     """The words that `where` was read from, to be told back."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import AsyncIterator
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
 import anyio
-from fastapi import APIRouter, File, Form, Request, UploadFile
-from fastapi.responses import Response, StreamingResponse
+from fastapi import APIRouter, File, Form, Query, Request, UploadFile
+from fastapi.responses import FileResponse, Response, StreamingResponse
 from pydantic import ValidationError
+from starlette.background import BackgroundTask
 
-from wherein.server.asking import ask, matches
+from wherein.server.asking import ask, matches, write_hits
 from wherein.server.asking import calibrate as learn
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere
@@ -19,6 +23,8 @@ from wherein.server.shapes import CalibrateIn, CalibrationOut, ExampleOut, Match
 from wherein.server.thumbs import jpeg
 
 router = APIRouter(tags=["search"])
+PICTURED_MOST: Final = 200
+"""Hits whose pictures are put into one file."""
 
 
 @router.post("/collections/{name}/search")
@@ -58,6 +64,31 @@ async def search_stream(served: ServedHere, library: LibraryHere, asked: SearchI
             yield hit.model_dump_json().encode() + b"\n"
 
     return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+
+@router.post("/collections/{name}/search/export", response_class=FileResponse)
+async def export_hits(
+    served: ServedHere,
+    library: LibraryHere,
+    asked: SearchIn,
+    format: Annotated[Literal["coco", "fiftyone", "overlays"], Query(description="What to write")],
+) -> FileResponse:
+    """As /locate, as a file: COCO JSON, or a zip of a FiftyOne-readable folder or of outlined pictures."""
+    if format != "coco" and asked.k > PICTURED_MOST:
+        raise Problem(422, f"k = {asked.k}: {format} holds the pictures of {PICTURED_MOST} hits at most; lower k.")
+    home = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
+    done = BackgroundTask(shutil.rmtree, home, ignore_errors=True)
+    name = "hits.json" if format == "coco" else "hits.zip"
+    try:
+        located = asked.model_copy(update={"locate": True})
+        written = home / ("hits.json" if format == "coco" else "hits")
+        await write_hits(served, located, f"{format}:{written}", max_pixels=library.settings.max_upload_pixels)
+        if format != "coco":
+            await anyio.to_thread.run_sync(shutil.make_archive, str(written), "zip", str(written))
+    except BaseException:
+        await done()
+        raise
+    return FileResponse(home / name, filename=name, background=done)
 
 
 @router.post("/collections/{name}/feedback")
