@@ -10,6 +10,7 @@ import pytest
 
 import wherein
 from wherein import Box, Part
+from wherein.errors import QueryError
 
 RED, GREY = (255, 0, 0), (128, 128, 128)
 CORNER = Box(0.0, 0.0, 0.125, 0.125)
@@ -45,11 +46,6 @@ def test_a_file_that_is_gone_is_ranked_by_what_is_kept(photos: wherein.Collectio
     assert hits[0].image_id == "near.png"
 
 
-def test_without_a_place_the_place_of_each_hit_is_looked_at(photos: wherein.Collection) -> None:
-    hits = photos.search("red", method="patches+zoom")
-    assert {hit.image_id for hit in hits[:2]} == {"small.png", "near.png"}
-
-
-def test_where_no_place_is_known_nothing_changes(photos: wherein.Collection) -> None:
-    plain, zoomed = (photos.search("red", method=method) for method in ("whole", "whole+zoom"))
-    assert [hit.image_id for hit in zoomed] == [hit.image_id for hit in plain]
+def test_without_a_place_there_is_nothing_to_look_at(photos: wherein.Collection) -> None:
+    with pytest.raises(QueryError, match="say where with --where"):
+        photos.search("red", method="patches+zoom")

@@ -1,4 +1,4 @@
-"""The step `zoom`: the first hits are looked at again, in their files, at the place where they were found.
+"""The step `zoom`: the first hits are looked at again, in their files, at the place that was asked for.
 
 A collection keeps a coarse grid of each image. What a place shows when it is cropped and encoded by itself says more,
 and is too much to keep of every place, but a few dozen hits can be looked at while somebody waits.
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from wherein.encoders import Floats
-from wherein.errors import ImageError
+from wherein.errors import ImageError, QueryError
 from wherein.evidence import standardised
 from wherein.image import Detail, Pixels, decode
 from wherein.region import Box
@@ -35,12 +35,15 @@ class ZoomStep:
 
     def __call__(self, context: Context, ranked: Ranked) -> Ranked:
         """The first `depth` re-ranked; the rest follow as they were. A file that cannot be read changes nothing."""
+        groups = asked_groups(context.query, context.encoder, context.method)
+        if all(group.where is None for group in groups):
+            raise QueryError("zoom looks at the place that was asked for: say where with --where, or leave out zoom.")
         first, rest = ranked.candidates[: self.depth], ranked.candidates[self.depth :]
         if len(first) < 2:
             return ranked
         seen = np.zeros(len(first), np.float32)
-        for group in asked_groups(context.query, context.encoder, context.method):
-            crops = _crops(first, group.where, context)
+        for group in groups:
+            crops = {} if group.where is None else _crops(first, group.where, context)
             if crops:
                 own = standardised((_encoded(list(crops.values()), context) @ group.vectors.T).max(axis=1))
                 seen[list(crops)] += group.weight * own
@@ -54,23 +57,20 @@ class ZoomStep:
 ZOOM: Final = ZoomStep()
 
 
-def _crops(candidates: Sequence[Candidate], where: Box | None, context: Context) -> dict[int, Pixels]:
-    """The place of each candidate as the encoder takes it, by its number; without a place or a file there is none."""
+def _crops(candidates: Sequence[Candidate], place: Box, context: Context) -> dict[int, Pixels]:
+    """The place in each candidate as the encoder takes it, by its number; without a file there is none."""
     keys = [int(context.view.images[one.image]) for one in candidates]
     paths = [context.view.store.file_path(key) for key in keys]  # the catalogue belongs to this thread
-    places = [where or one.box for one in candidates]
+    enough = _enough(place, max(context.encoder.input_hw))
 
-    def crop(path: Path | None, place: Box | None) -> Pixels | None:
-        if path is None or place is None:
-            return None
+    def crop(path: Path | None) -> Pixels | None:
         try:
-            image = decode(path, at_least=_enough(place, max(context.encoder.input_hw)))
+            return None if path is None else context.encoder.prepare(decode(path, at_least=enough).crop(place))
         except ImageError:
             return None
-        return context.encoder.prepare(image.crop(place))
 
     with ThreadPoolExecutor() as pool:
-        return {number: made for number, made in enumerate(pool.map(crop, paths, places)) if made is not None}
+        return {number: made for number, made in enumerate(pool.map(crop, paths)) if made is not None}
 
 
 def _enough(place: Box, side: int) -> Detail:
