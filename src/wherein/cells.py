@@ -18,7 +18,7 @@ from wherein.encoders import Floats
 from wherein.index import Ints
 from wherein.masks import coverage
 from wherein.region import Box, Grid
-from wherein.shards import Array
+from wherein.shards import Array, in_parallel
 
 CELLS_HW: Final = (6, 6)
 BLOCK_VALUES: Final = 1 << 18
@@ -73,9 +73,12 @@ class Cells:
         shares = self.shares[list(chosen)]
         places = np.flatnonzero(shares.any(axis=0))
         found = np.zeros((self.lengths.shape[1], len(chosen), len(queries)), np.float32)
-        for stored in self.stored:
+
+        def look(stored: PlaceRows) -> None:
             for images, values in stored.blocks(places):
                 found[images] = np.matmul(shares[:, places], values @ queries.T)
+
+        in_parallel(look, self.stored)
         lengths = np.maximum(self.lengths[list(chosen), None], 1e-12)
         return np.asarray(found.transpose(1, 2, 0) / lengths, np.float32)
 
@@ -88,7 +91,10 @@ def shares_of(cells: Sequence[Box]) -> Floats:
 def lengths_of(stored: Sequence[PlaceRows], shares: Floats, *, images: int) -> Floats:
     """(cells, images): the length of each cell's mean."""
     lengths = np.zeros((len(shares), images), np.float32)
-    for each in stored:
-        for numbers, values in each.blocks(np.arange(shares.shape[1])):
+
+    def look(some: PlaceRows) -> None:
+        for numbers, values in some.blocks(np.arange(shares.shape[1])):
             lengths[:, numbers] = np.linalg.norm(np.matmul(shares, values), axis=-1).T
+
+    in_parallel(look, stored)
     return lengths

@@ -21,7 +21,7 @@ from wherein.expansion import GRAPH_NEIGHBOURS, nearest
 from wherein.image import decode
 from wherein.index import Exact, Ints
 from wherein.region import Box, iou, overlap
-from wherein.shards import Array
+from wherein.shards import Array, in_parallel
 
 WHOLE_SHARE: Final = 0.5
 """How much the whole image counts beside a place in it: what surrounds a thing says where to expect it;"""
@@ -76,6 +76,10 @@ class WholeScorer:
         return [self._boxes[row] for row in self._index.best_rows(query, images).tolist()]
 
 
+_Alike = tuple[Array, Ints, Ints, Box | None]
+"""A shard, some of its rows, their images, the tile they all are of."""
+
+
 class PatchScorer:
     """`patches`: the mean patch under `where`, or the best one anywhere, so that small things are found.
 
@@ -104,24 +108,33 @@ class PatchScorer:
         """Cosines with each image's best patch, or mean ones with what is under the box, less the usual ones."""
         coefficients = _projected(queries, self._basis)
         scores = np.full((self._count, len(queries)), -np.inf, np.float32)
-        best = where is None or self._alone
-        for grid, rows, owners, tile in self._alike:
-            under = _under(grid.shape[1:3], tile, where)
-            down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
-            shares = under[down, across].ravel()
-            if not len(shares):
-                continue
-            usual = np.float32(0) if self._alone else self._usual[down, across] @ coefficients.T
-            for some in _blocks(rows, size=len(shares) * grid.shape[-1]):
-                patches = grid[rows[some], down, across].astype(np.float32)
-                heat = (patches @ (_step(grid) * coefficients).T - usual).reshape(len(patches), len(shares), -1)
-                found = heat.max(axis=1) if best else np.tensordot(heat, shares / shares.sum(), axes=(1, 0))
-                np.maximum.at(scores, owners[some], found)
+        usual = None if self._alone else self._usual @ coefficients.T
+
+        def look(alike: _Alike) -> list[tuple[Ints, Floats]]:
+            return list(self._seen(alike, coefficients, usual, where))
+
+        for found in in_parallel(look, self._alike):
+            for owners, cosines in found:
+                np.maximum.at(scores, owners, cosines)
         return scores.T
 
+    def _seen(
+        self, alike: _Alike, coefficients: Floats, usual: Floats | None, where: Box | None
+    ) -> Iterator[tuple[Ints, Floats]]:
+        """(images (b,), cosines (b, m)), a block at a time; nothing where `where` lies off the tile."""
+        grid, rows, owners, tile = alike
+        under = _under(grid.shape[1:3], tile, where)
+        down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
+        shares = under[down, across].ravel()
+        for some in _blocks(rows, size=len(shares) * grid.shape[-1]) if len(shares) else ():
+            patches = grid[rows[some], down, across].astype(np.float32)
+            heat = patches @ (_step(grid) * coefficients).T
+            heat = (heat if usual is None else heat - usual[down, across]).reshape(len(patches), len(shares), -1)
+            best = where is None or self._alone
+            yield owners[some], heat.max(axis=1) if best else np.tensordot(heat, shares / shares.sum(), axes=(1, 0))
+
     @cached_property
-    def _alike(self) -> list[tuple[Array, Ints, Ints, Box | None]]:
-        """(shard, some of its rows, their images, the tile they all are of)."""
+    def _alike(self) -> list[_Alike]:
         alike = []
         for (grid, rows), start in zip(self._grids, self._bounds.tolist(), strict=False):
             of_tile = dict[Box | None, list[int]]()
