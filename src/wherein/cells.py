@@ -25,6 +25,13 @@ BLOCK_VALUES: Final = 1 << 18
 """So many numbers at a time stay in a core's cache, where reading them costs least."""
 
 
+def blocks(rows: int, *, size: int) -> Iterator[slice]:
+    """A few rows at a time, of `size` numbers each."""
+    step = max(1, BLOCK_VALUES // max(1, size))
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
+
+
 def sixths(patches: Floats) -> Floats:
     """(n, gh, gw, d) patches → (n, 6, 6, d): the mean patch of each sixth; the longest of an image has unit norm."""
     flat = patches.reshape(len(patches), -1, patches.shape[-1])
@@ -52,10 +59,8 @@ class PlaceRows:
 
     def blocks(self, places: Ints) -> Iterator[tuple[Ints, Floats]]:
         """(images (b,), their values (b, chosen places, d))."""
-        step = max(1, BLOCK_VALUES // max(1, len(places) * self.values.shape[-1]))
-        for start in range(0, len(self.rows), step):
-            rows = self.rows[start : start + step]
-            yield self.images[start : start + step], self.values[rows[:, None], places].astype(np.float32)
+        for some in blocks(len(self.rows), size=len(places) * self.values.shape[-1]):
+            yield self.images[some], self.values[self.rows[some, None], places].astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)

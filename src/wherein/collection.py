@@ -23,8 +23,9 @@ from wherein.options import Askable, Asked, Filters, Options, filter_of, require
 from wherein.records import CheckReport, Details, Filter, ImageRecord, Info
 from wherein.scorers import WholeScorer
 from wherein.search import Candidate, Hit, Ranked, Ranking, no_surer, notes, rank
+from wherein.shards import default_workers
 from wherein.store import FOLDER, Store, home_in, is_collection
-from wherein.sync import AddReport, Progress, Settings, Sync, default_workers
+from wherein.sync import AddReport, Progress, Settings, Sync
 from wherein.views import View, Views
 
 DEFAULT_ENCODER = "mini"

@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 from wherein.embed import DEFAULT_FEATURES, detail, thumbnail
 from wherein.encoders import Encoder, Floats, load, unit
 from wherein.errors import InputError
-from wherein.evidence import standardised
 from wherein.features import FeatureFamily, load_features
 from wherein.image import Image, ImageLike, Pixels, decode
 from wherein.local import query_features
@@ -25,7 +24,7 @@ from wherein.localizers.edges import enlarged, outlined
 from wherein.masks import Mask, box_mask, check_aspect, to_polygons
 from wherein.query import Part, Query
 from wherein.region import Box
-from wherein.search import Candidate, Context, Ranked
+from wherein.search import Candidate, Context, Ranked, reordered
 from wherein.views import View
 
 LOCATED_MOST: Final = 500
@@ -249,17 +248,14 @@ class SegrankStep:
 
     def __call__(self, context: Context, ranked: Ranked) -> Ranked:
         """The first `depth` re-ranked by the sum of both scores, standardised; the rest follow as they were."""
-        first, rest = ranked.candidates[: self.depth], ranked.candidates[self.depth :]
+        first = ranked.candidates[: self.depth]
         if len(first) < 2:
             return ranked
         sought, where = _asked(context), places(context.query)
         with threadpool_limits(1):
             located = [_located(one, context, sought, where) for one in first]
-        totals = _apart([one.score for one in first]) + _apart([score for _, score in located])
-        order = np.argsort(-totals, kind="stable")
-        head = [replace(located[number][0], score=float(totals[number])) for number in order.tolist()]
-        lowest = head[-1].score - first[-1].score
-        return Ranked((*head, *(replace(one, score=one.score + lowest) for one in rest)), "standardised")
+        seen = np.array([score for _, score in located], np.float32)
+        return reordered(ranked, [one for one, _ in located], seen)
 
 
 LOCATE: Final = LocateStep()
@@ -290,7 +286,3 @@ def _located(one: Candidate, context: Context, sought: Sought, where: Sequence[B
     if found.mask is None:
         return one, 0.0
     return replace(one, mask=found.mask, box=found.box), found.score
-
-
-def _apart(scores: Sequence[float]) -> Floats:
-    return standardised(np.asarray(scores, np.float32))

@@ -13,12 +13,12 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from wherein.cells import BLOCK_VALUES, Cells
+from wherein.cells import Cells, blocks
 from wherein.encoders import Encoder, Floats
 from wherein.errors import ImageError, QueryError
 from wherein.evidence import standardised
 from wherein.expansion import GRAPH_NEIGHBOURS, nearest
-from wherein.image import decode
+from wherein.image import Detail, Pixels, decode
 from wherein.index import Exact, Ints
 from wherein.region import Box, iou, overlap
 from wherein.shards import Array, in_parallel
@@ -126,7 +126,7 @@ class PatchScorer:
         under = _under(grid.shape[1:3], tile, where)
         down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
         shares = under[down, across].ravel()
-        for some in _blocks(rows, size=len(shares) * grid.shape[-1]) if len(shares) else ():
+        for some in blocks(len(rows), size=len(shares) * grid.shape[-1]) if len(shares) else ():
             patches = grid[rows[some], down, across].astype(np.float32)
             heat = patches @ (_step(grid) * coefficients).T
             heat = (heat if usual is None else heat - usual[down, across]).reshape(len(patches), len(shares), -1)
@@ -269,21 +269,30 @@ class TheoreticalScorer:
             raise QueryError("method theoretical crops every image to the query's box: say where with --where.")
         scores = np.full((len(queries), len(self._paths)), -1.0, np.float32)
         for start in range(0, len(self._paths), _BLOCK):
-            crops = {}
-            for number, path in enumerate(self._paths[start : start + _BLOCK], start):
-                try:
-                    if path is not None:
-                        crops[number] = self._encoder.prepare(decode(path).crop(where))
-                except ImageError:
-                    continue
-            if crops:
-                rows = self._encoder.images(np.stack(list(crops.values()))).global_
-                scores[:, list(crops)] = queries @ rows.T
+            read, rows = crop_embeddings(self._paths[start : start + _BLOCK], where, self._encoder)
+            scores[:, start + read] = queries @ rows.T
         return scores
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:  # noqa: ARG002
         """The box that was asked for."""
         return [where for _ in images]
+
+
+def crop_embeddings(
+    paths: Sequence[Path | None], place: Box, encoder: Encoder, *, at_least: Detail | None = None
+) -> tuple[Ints, Floats]:
+    """A place in image files, cropped and encoded: which of them could be read (n,), and their embeddings (n, d)."""
+
+    def crop(path: Path | None) -> Pixels | None:
+        try:
+            return None if path is None else encoder.prepare(decode(path, at_least=at_least).crop(place))
+        except ImageError:
+            return None
+
+    crops = {number: made for number, made in enumerate(in_parallel(crop, paths)) if made is not None}
+    if not crops:
+        return np.zeros(0, np.int64), np.zeros((0, encoder.dim), np.float32)
+    return np.array(list(crops), np.int64), encoder.images(np.stack(list(crops.values()))).global_
 
 
 def as_floats(stored: Array) -> Floats:
@@ -298,13 +307,6 @@ def patch_box(x: int, y: int, shape: tuple[int, ...], *, tile: Box | None) -> Bo
     width, height = (outer.x2 - outer.x1) / columns, (outer.y2 - outer.y1) / rows
     left, top = outer.x1 + x * width, outer.y1 + y * height
     return Box(left, top, min(1.0, left + width), min(1.0, top + height))
-
-
-def _blocks(rows: Ints, *, size: int) -> Iterator[slice]:
-    """A few rows at a time, of `size` numbers each."""
-    step = max(1, BLOCK_VALUES // size)
-    for start in range(0, len(rows), step):
-        yield slice(start, start + step)
 
 
 def _step(stored: Array) -> np.float32:

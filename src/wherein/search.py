@@ -175,6 +175,19 @@ def _both(allowed: Mask | None, hits: Mask | None) -> Mask | None:
     return hits if allowed is None else allowed if hits is None else allowed & hits
 
 
+def reordered(ranked: Ranked, first: Sequence[Candidate], seen: Floats) -> Ranked:
+    """The first candidates in the order of their score and of what was seen in them (n,), both standardised.
+
+    The rest follow as they were.
+    """
+    totals = standardised(np.array([one.score for one in first], np.float32)) + standardised(seen)
+    order = np.argsort(-totals, kind="stable")
+    head = [replace(first[number], score=float(totals[number])) for number in order.tolist()]
+    lowest = head[-1].score - first[-1].score
+    rest = (replace(one, score=one.score + lowest) for one in ranked.candidates[len(first) :])
+    return Ranked((*head, *rest), "standardised")
+
+
 def no_surer(ranked: Ranked) -> Ranked:
     """Evidence stops where a hit is certain, so that one threshold keeps all that are; their order stays."""
     if ranked.score_kind != "evidence" or ranked.scores is None:

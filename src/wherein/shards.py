@@ -78,10 +78,15 @@ def read_array(path: Path) -> Array:
     return rows.view(np.ndarray)  # indexing a plain array costs less than a mapped one
 
 
-def in_parallel(look: Callable[[_T], _R], shards: Sequence[_T]) -> list[_R]:
-    """What `look` answers for each shard, in their order; a thread a core, since numpy reads without Python's lock."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(look, shards))
+def default_workers() -> int:
+    """As many as the cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_parallel(look: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """What `look` answers for each shard or file, in their order; a thread a core, for what leaves Python's lock."""
+    with ThreadPoolExecutor(default_workers()) as pool:
+        return list(pool.map(look, items))
 
 
 def read_blob(flat: Array, *, rows: int, row: int) -> bytes:

@@ -363,11 +363,6 @@ class Sync:
         self._on_progress(Progress(self._done, self._total))
 
 
-def default_workers() -> int:
-    """As many as the cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _means(settings: Settings) -> str:
     """What decides whether a file can be read, besides the file: a skipped one is tried again when this changes."""
     extras = [name for name in _EXTRAS if find_spec(name) is not None]

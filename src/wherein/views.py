@@ -198,8 +198,7 @@ class Views:
 
     def _matrix(self, layer: Layer, rows: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         matrix = np.empty((len(rows), *layer.shape), np.float32)
-        for shard in np.unique(rows[:, 1]).tolist():
-            inside = np.flatnonzero(rows[:, 1] == shard)
+        for shard, inside in _by_shard(rows):
             matrix[inside] = self._store.array(layer.name, shard)[rows[inside, 2]]
         return matrix
 
@@ -228,8 +227,8 @@ class Views:
 
     def _grids(self, layer: Layer, rows: Ints) -> Iterator[tuple[Array, Ints]]:
         """(shard, its rows in use) of rows that are sorted by shard."""
-        for shard in np.unique(rows[:, 1]).tolist():
-            yield self._store.array(layer.name, shard), rows[rows[:, 1] == shard, 2]
+        for shard, inside in _by_shard(rows):
+            yield self._store.array(layer.name, shard), rows[inside, 2]
 
     def _cells(self, layer: Layer, places: _Places, grid: Grid, encoder: Encoder) -> Cells:
         """From the crops' own layer, or as means of the layer `cells`; how long those are is kept under derived/."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wherein.cli.options import JsonOption
+from wherein.cli.options import JsonOption, query_of
 
 if TYPE_CHECKING:
     from wherein.encoders import Encoder
@@ -45,7 +45,7 @@ def locate(
     from wherein.method import Method
     from wherein.search import notes
 
-    asked, model = _query(texts or [], images or [], not_ or [], where), load(encoder)
+    asked, model = query_of(texts or [], images or [], not_ or [], None, where), load(encoder)
     for part in asked.parts:
         if part.image is not None:
             decode(part.image)  # an example that cannot be read ends it, an image to look in does not
@@ -70,18 +70,6 @@ def locate(
         typer.echo(json.dumps(document, indent=2))
     if unread or all(entry["box"] is None for entry in entries):
         raise typer.Exit(2 if unread else 1)
-
-
-def _query(texts: list[str], images: list[str], avoided: list[str], where: str | None) -> Query:
-    from dataclasses import replace
-
-    from wherein.query import Query, parse_image, parse_negative, parse_text
-    from wherein.region import place
-
-    parts = [*map(parse_text, texts), *map(parse_image, images), *map(parse_negative, avoided)]
-    if where is not None:
-        parts = [replace(part, where=place(where), said_where=None) for part in parts]
-    return Query(tuple(parts))
 
 
 def _entry(

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
+    from wherein.query import Query
 
 CollectionOption = Annotated[
     Path | None,
@@ -19,6 +20,22 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 NullOption = Annotated[
     bool, typer.Option("--null", "-0", help="Names in a pipe end with a zero byte instead of a new line.")
 ]
+
+
+def query_of(texts: list[str], images: list[str], avoided: list[str], file: Path | None, where: str | None) -> Query:
+    """What was asked for; a place that was given holds for every part that names none in a file."""
+    from dataclasses import replace
+
+    from wherein.query import Query, parse_image, parse_negative, parse_text, read_query
+    from wherein.region import place
+
+    parts = [*map(parse_text, texts), *map(parse_image, images), *map(parse_negative, avoided)]
+    from_file = read_query(file).parts if file is not None else ()
+    if where is not None:
+        box = place(where)
+        parts = [replace(part, where=box, said_where=None) for part in parts]
+        from_file = tuple(replace(part, where=part.where or box) for part in from_file)
+    return Query((*from_file, *parts))
 
 
 def open_collection(path: Path | None) -> Collection:

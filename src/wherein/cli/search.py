@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wherein.cli.options import CollectionOption, FolderOption, JsonOption, NullOption, open_collection
+from wherein.cli.options import CollectionOption, FolderOption, JsonOption, NullOption, open_collection, query_of
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.query import Query
     from wherein.search import Ranking
 
 
@@ -56,7 +55,7 @@ def search(
     ] = None,
 ) -> None:
     """Search by text, by example images and regions, by any sum of those. Exits 1 when nothing is found."""
-    asked = _query(texts or [], images or [], not_ or [], query, where)
+    asked = query_of(texts or [], images or [], not_ or [], query, where)
     with open_collection(collection) as opened:
         ranking = opened.search(
             asked,
@@ -82,21 +81,6 @@ def _has_patches(collection: Collection) -> bool:
     """Whether hits can be located without being asked to: a collection may do without patches."""
     layers = collection.info().layers
     return any(layer.kind == "patches" and layer.encoder == collection.encoder for layer in layers)
-
-
-def _query(texts: list[str], images: list[str], avoided: list[str], file: Path | None, where: str | None) -> Query:
-    from dataclasses import replace
-
-    from wherein.query import Query, parse_image, parse_negative, parse_text, read_query
-    from wherein.region import place
-
-    parts = [*map(parse_text, texts), *map(parse_image, images), *map(parse_negative, avoided)]
-    from_file = read_query(file).parts if file is not None else ()
-    if where is not None:
-        box = place(where)
-        parts = [replace(part, where=box, said_where=None) for part in parts]
-        from_file = tuple(replace(part, where=part.where or box) for part in from_file)
-    return Query((*from_file, *parts))
 
 
 def _show(ranking: Ranking, collection: Collection, *, json_: bool, end: str | None, html: Path | None) -> None:

@@ -54,9 +54,7 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
     """Search, or take the next page of a search that was made before."""
 
     def run(collection: Collection) -> RankingOut:
-        check_method(asked.method, collection)
-        query = _query(served, collection, asked, uploads, max_pixels=max_pixels)
-        ranking, seconds = _ranking(served, collection, asked, query, fresh=bool(uploads))
+        query, ranking, seconds = _searched(served, collection, asked, uploads, max_pixels=max_pixels)
         hits = ranking.hits[asked.offset : asked.offset + asked.k]
         likes = _likes(collection, ranking.hits[: asked.offset + asked.k]) if asked.group else {}
         return _out(asked, ranking, query, hits, likes, seconds=seconds)
@@ -68,9 +66,7 @@ async def write_hits(served: Served, asked: SearchIn, target: str, *, max_pixels
     """Search, and write the page of hits as `wherein search --export` does: `coco:FILE`, `fiftyone:FOLDER`, …"""
 
     def run(collection: Collection) -> None:
-        check_method(asked.method, collection)
-        query = _query(served, collection, asked, {}, max_pixels=max_pixels)
-        ranking, _ = _ranking(served, collection, asked, query, fresh=False)
+        _, ranking, _ = _searched(served, collection, asked, {}, max_pixels=max_pixels)
         page = replace(ranking, hits=ranking.hits[asked.offset : asked.offset + asked.k])
         export(page, target, thumb_of=collection.thumb)
 
@@ -148,6 +144,15 @@ def hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> HitOut:
         polygons=None if drawn is None else [[(x, y) for x, y in loop] for loop in drawn],
         like=like,
     )
+
+
+def _searched(
+    served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
+) -> tuple[Query, Ranking, float]:
+    """What was asked, the ranking its page is cut from, and the seconds that took."""
+    check_method(asked.method, collection)
+    query = _query(served, collection, asked, uploads, max_pixels=max_pixels)
+    return query, *_ranking(served, collection, asked, query, fresh=bool(uploads))
 
 
 def _ranking(

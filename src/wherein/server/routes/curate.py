@@ -16,6 +16,7 @@ from wherein.server.asking import check_method
 from wherein.server.exports import TYPES, Format, export
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
+from wherein.server.routes.selections import require
 from wherein.server.shapes import ItemIn, Line, Name, TagIn
 from wherein.server.submission import submission
 
@@ -53,11 +54,9 @@ async def export_file(
     if (selection is None) == (tag is None):
         raise Problem(422, "say what to export: either a selection or a tag.")
     known = kept.read(served, "selections", {})
-    if selection is not None and selection not in known:
-        raise Problem(404, f"there is no selection {selection!r}; there are: {', '.join(sorted(known)) or 'none'}.")
     name = str(selection or tag)
-
     if selection is not None:
+        require(known, selection)
         items = [ItemIn(**item) for item in known[selection]]
         data, left_out = await served.looking(lambda found: export(found, items, name=name, format_=format))
     else:

@@ -78,17 +78,16 @@ async def export_hits(
         raise Problem(422, f"k = {asked.k}: {format} holds the pictures of {PICTURED_MOST} hits at most; lower k.")
     home = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
     done = BackgroundTask(shutil.rmtree, home, ignore_errors=True)
-    name = "hits.json" if format == "coco" else "hits.zip"
+    written = home / ("hits.json" if format == "coco" else "hits")
     try:
         located = asked.model_copy(update={"locate": True})
-        written = home / ("hits.json" if format == "coco" else "hits")
         await write_hits(served, located, f"{format}:{written}", max_pixels=library.settings.max_upload_pixels)
         if format != "coco":
-            await anyio.to_thread.run_sync(shutil.make_archive, str(written), "zip", str(written))
+            written = Path(await anyio.to_thread.run_sync(shutil.make_archive, str(written), "zip", str(written)))
     except BaseException:
         await done()
         raise
-    return FileResponse(home / name, filename=name, background=done)
+    return FileResponse(written, filename=written.name, background=done)
 
 
 @router.post("/collections/{name}/feedback")

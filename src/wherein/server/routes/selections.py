@@ -81,7 +81,7 @@ async def drop(served: ServedHere, selection: Name, asked: DropIn) -> SelectionO
     """Take images out of a selection; those it does not hold are no error."""
     living, leaving = await served.living(), set(asked.image_ids)
     with kept.changed(served, "selections", {}) as known:
-        _found(known, selection)
+        require(known, selection)
         known[selection] = [item for item in known[selection] if item["image_id"] not in leaving]
         return _out(selection, known[selection], living)
 
@@ -91,7 +91,7 @@ async def rename(served: ServedHere, selection: Name, asked: RenameIn) -> Select
     """Give a selection another name, which no other bears."""
     living = await served.living()
     with kept.changed(served, "selections", {}) as known:
-        _found(known, selection)
+        require(known, selection)
         if asked.to in known and asked.to != selection:
             raise Problem(409, f"there is a selection {asked.to!r} already. Choose another name.")
         known[asked.to] = known.pop(selection)
@@ -102,11 +102,12 @@ async def rename(served: ServedHere, selection: Name, asked: RenameIn) -> Select
 def forget(served: ServedHere, selection: Name) -> None:
     """Forget a selection; its images stay."""
     with kept.changed(served, "selections", {}) as known:
-        _found(known, selection)
+        require(known, selection)
         del known[selection]
 
 
-def _found(known: dict[str, Any], selection: str) -> None:
+def require(known: dict[str, Any], selection: str) -> None:
+    """A selection that is not kept is answered with those that are."""
     if selection not in known:
         raise Problem(404, f"there is no selection {selection!r}; there are: {', '.join(sorted(known)) or 'none'}.")
 
