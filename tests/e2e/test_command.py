@@ -171,10 +171,10 @@ def test_info_and_compact_say_what_removed_images_cost(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_keeps_what_was_indexed_and_the_next_run_goes_on(tmp_path: Path) -> None:
-    picture = PIL.Image.effect_noise((640, 480), 90).convert("RGB")
-    for number in range(300):
-        picture.putpixel((0, 0), (number % 256, number // 256, 0))
-        picture.save(tmp_path / f"{number:03}.jpg")
+    PIL.Image.effect_noise((640, 480), 90).convert("RGB").save(tmp_path / "0000.jpg")
+    picture = (tmp_path / "0000.jpg").read_bytes()
+    for number in range(1, 3000):  # so many that no machine is through with them when it is stopped
+        (tmp_path / f"{number:04}.jpg").write_bytes(picture + number.to_bytes(2, "big"))
     command = [sys.executable, "-m", "wherein", "index", str(tmp_path), "--encoder", "toy"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     until(lambda: (tmp_path / ".wherein" / "writer.json").exists())
@@ -184,7 +184,7 @@ def test_ctrl_c_keeps_what_was_indexed_and_the_next_run_goes_on(tmp_path: Path) 
     assert process.returncode == 130
     assert "run the same command to go on" in told
     run("index", tmp_path, cwd=tmp_path)
-    assert len(answers("red", "-k", "999", cwd=tmp_path)) == 300
+    assert len(answers("red", "-k", "9999", cwd=tmp_path)) == 3000
 
 
 def test_watch_takes_up_new_and_deleted_files(tmp_path: Path) -> None:
