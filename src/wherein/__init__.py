@@ -10,6 +10,7 @@
 Importing wherein is free: what a name needs is loaded when the name is first used.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from wherein.search import Hit, Ranking
 
 __version__ = "0.1.0"
+
+# onnxruntime reads this when it is loaded; without it its wheel sends events to its maker. Child processes inherit it.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __all__ = [
     "Box",

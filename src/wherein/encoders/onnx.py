@@ -158,10 +158,21 @@ class OnnxEncoder:
         return tokenizer
 
 
-def session(path: Path, *, threads: int) -> Any:
-    """An ONNX Runtime session on the CPU that sleeps, rather than spins, while it waits."""
+def runtime() -> Any:
+    """The module onnxruntime with its telemetry off: its wheel sends events to its maker unless it is told not to.
+
+    `wherein/__init__.py` sets the variable that is read when the library is loaded; a program that loaded it first is
+    told here, where the library can still be asked to stop.
+    """
     import onnxruntime
 
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
+
+
+def session(path: Path, *, threads: int) -> Any:
+    """An ONNX Runtime session on the CPU that sleeps, rather than spins, while it waits."""
+    onnxruntime = runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
