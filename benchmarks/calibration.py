@@ -19,9 +19,9 @@ import numpy as np
 
 import wherein
 from wherein import Part, Query
-from wherein.bench.datasets.local import files_of, images_under, load_boxed, load_captions, load_examples, load_objects
+from wherein.bench.local.dataset import files_of, images_under, load_boxed, load_captions, load_examples, load_objects
 from wherein.bench.staging import stage
-from wherein.calibrate import Curve, Judgement, expected_error, fit, reliability
+from wherein.search.calibrate import Curve, Judgement, expected_error, fit, reliability
 
 METHODS = {
     "mini": ("captions", "nouns", "underwater", "no-facades", "no-underwater", "covers", "facades", "objects"),

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import PIL.Image
 
-from wherein.image import decode
+from wherein.images.image import decode
 
 METHODS = ("mini", "bow+sp", "mini+bow+sp")
 SOURCES = ("imagenet1000", "cc3m", "scenes6")

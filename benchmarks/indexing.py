@@ -21,9 +21,9 @@ import numpy as np
 
 import wherein
 from photos import make_photos
-from wherein.catalogue import FileRecord
-from wherein.embed import DEFAULT_KINDS, Embedder, Task
 from wherein.encoders import load
+from wherein.indexing.embed import DEFAULT_KINDS, Embedder, Task
+from wherein.store.catalogue import FileRecord
 
 SIZES = {"1 MP": (1152, 864), "12 MP": (4000, 3000)}
 

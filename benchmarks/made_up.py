@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from wherein.embed import layers_of
 from wherein.encoders import load
-from wherein.records import FileRecord, ImageRecord
-from wherein.shards import Array
-from wherein.store import THUMBS, Layer, Piece, Store
+from wherein.indexing.embed import layers_of
+from wherein.store.shards import Array
+from wherein.store.store import THUMBS, Layer, Piece, Store
+from wherein.values.records import FileRecord, ImageRecord
 
 _BLOCK = 4096
 

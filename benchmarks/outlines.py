@@ -15,10 +15,10 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from wherein.bench.datasets.local import load_examples
+from wherein.bench.local.dataset import load_examples
 from wherein.features import load_features
-from wherein.image import decode
-from wherein.verify import Verification, verify
+from wherein.images.image import decode
+from wherein.search.verify import Verification, verify
 
 TILE_WH = (320, 240)
 COLUMNS = 6

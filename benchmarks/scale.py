@@ -78,7 +78,7 @@ def against_faiss(count: int) -> None:
     """Exact search of count × 512 float32, one query at a time, beside faiss' flat index."""
     import faiss
 
-    from wherein.index import Exact
+    from wherein.index.exact import Exact
 
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((count, 512), dtype=np.float32)

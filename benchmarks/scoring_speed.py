@@ -23,7 +23,7 @@ FASTER = 10.0  # than scoring query by query in Python
 
 def make_searchad(root: Path) -> None:
     """Annotations of 79,000 images and a full ranking of them for each of the 90 labels."""
-    from wherein.bench.datasets.searchad import LABELS, SOURCES
+    from wherein.bench.searchad.dataset import LABELS, SOURCES
 
     rng = np.random.default_rng(0)
     paths = [
@@ -47,7 +47,7 @@ def make_searchad(root: Path) -> None:
 
 def make_forb(root: Path) -> None:
     """Eight objects, 13,901 queries, ten candidates each against everything and against distractors."""
-    from wherein.bench.datasets.forb import OBJECTS, OFFICIAL_OFFSETS, OFFICIAL_SIZES, OFFICIAL_TOTAL
+    from wherein.bench.forb.dataset import OBJECTS, OFFICIAL_OFFSETS, OFFICIAL_SIZES, OFFICIAL_TOTAL
 
     rng = np.random.default_rng(0)
     (root / "metadata").mkdir()
@@ -109,7 +109,7 @@ def best_of(runs: int, function: object, *arguments: object) -> tuple[float, obj
 def compare_forb(root: Path) -> float:
     """How many times faster the vectorised kernel is than the loops, on the same lists."""
     from wherein.bench import metrics
-    from wherein.bench.datasets import forb
+    from wherein.bench.forb import dataset as forb
 
     data = forb.load(root)
     read = [forb.read_results(root / "results", name=name, against="all") for name in data.objects]

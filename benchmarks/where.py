@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 
 import wherein
-from wherein.bench.datasets.local import load_boxed, load_masks, load_road, read_mask
 from wherein.bench.evaluation import Curve, Evaluation
+from wherein.bench.local.dataset import load_boxed, load_masks, load_road, read_mask
 from wherein.bench.metrics import average_precision, trapezoidal_ap
 from wherein.bench.plots import line_plot
 from wherein.bench.run import Plan, run
 from wherein.bench.task import Options
 from wherein.encoders import load
-from wherein.image import decode
-from wherein.locating import locate_in, scene_of, sought_of
-from wherein.masks import mask_box
-from wherein.query import Part, Query
-from wherein.region import iou
+from wherein.images.image import decode
+from wherein.search.steps.locate import locate_in, scene_of, sought_of
+from wherein.values.masks import mask_box
+from wherein.values.query import Part, Query
+from wherein.values.region import iou
 
 MASKS = ("mini", "mini+locate~coarse", "mini+locate", "mini+locate~support", "mini+locate~similar", "mini+segrank")
 UNDERWATER = (

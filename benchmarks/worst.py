@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from where import ran
-from wherein.bench.datasets.local import load_boxed
-from wherein.image import decode
-from wherein.region import Box
+from wherein.bench.local.dataset import load_boxed
+from wherein.images.image import decode
+from wherein.values.region import Box
 
 COUNT, COLUMNS, TILE_WH = 20, 4, (180, 140)
 

@@ -14,7 +14,7 @@ import pytest
 import wherein
 from wherein.bench.evaluation import Evaluation
 from wherein.encoders.toy import COLOURS, ToyEncoder
-from wherein.sync import AddReport
+from wherein.indexing.sync import AddReport
 
 Paint = Callable[..., Path]
 Lines = Callable[..., None]

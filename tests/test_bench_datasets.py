@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wherein.bench.datasets import forb, pixel, revisited, searchad, searchad_tools, subregion
+from wherein.bench.forb import dataset as forb
+from wherein.bench.pixel import dataset as pixel
+from wherein.bench.revisited import dataset as revisited
+from wherein.bench.searchad import dataset as searchad
+from wherein.bench.searchad import tools as searchad_tools
+from wherein.bench.subregion import dataset as subregion
 from wherein.errors import DataError
 
 CAT = "Animal-Real-Cat"

@@ -8,9 +8,9 @@ import PIL.Image
 import pytest
 
 from wherein import Box
-from wherein.bench.datasets import local
+from wherein.bench.local import dataset as local
+from wherein.bench.registry import TASKS, load_task
 from wherein.bench.task import Options
-from wherein.bench.tasks import TASKS, load_task
 from wherein.errors import DataError, SpecError
 
 

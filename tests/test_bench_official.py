@@ -13,8 +13,8 @@ import wherein
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.journal import Journal
-from wherein.bench.tasks.searchad_variants import confusion, size_thirds
-from wherein.bench.tasks.subregion import target_only
+from wherein.bench.searchad.variants import confusion, size_thirds
+from wherein.bench.subregion.task import target_only
 from wherein.errors import SpecError
 
 Paint = Callable[..., Path]
@@ -64,7 +64,7 @@ def test_size_thirds_hand_worked() -> None:
 
 
 def test_confusion_hand_worked(searchad_data: Path) -> None:
-    from wherein.bench.datasets import searchad
+    from wherein.bench.searchad import dataset as searchad
     from wherein.bench.task import Answers
 
     truth = searchad.load(searchad_data, split="val")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wherein.bench.datasets.forb import OBJECTS, OFFICIAL_OFFSETS
 from wherein.bench.evaluate import evaluate
+from wherein.bench.forb.dataset import OBJECTS, OFFICIAL_OFFSETS
 from wherein.errors import DataError
 
 

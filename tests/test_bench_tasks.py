@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wherein.bench.datasets.local import Clip, Example
+from wherein.bench.local.captions import score_captions
+from wherein.bench.local.classes import score_classes
+from wherein.bench.local.dataset import Clip, Example
+from wherein.bench.local.examples import score_examples
+from wherein.bench.local.masks import score_masks
+from wherein.bench.local.road import score_road
+from wherein.bench.local.underwater import score_known_items
 from wherein.bench.task import Answers
-from wherein.bench.tasks.captions import score_captions
-from wherein.bench.tasks.classes import score_classes
-from wherein.bench.tasks.examples import score_examples
-from wherein.bench.tasks.masks import score_masks
-from wherein.bench.tasks.road import score_road
-from wherein.bench.tasks.underwater import score_known_items
 
 
 def ranked(image_ids: str, **kept: tuple[str, list[float]]) -> Answers:

@@ -7,8 +7,8 @@ import PIL.Image
 import pytest
 
 from wherein import Box
+from wherein.bench.local.underwater import UnderwaterTask
 from wherein.bench.task import Options
-from wherein.bench.tasks.underwater import UnderwaterTask
 from wherein.errors import SpecError
 
 

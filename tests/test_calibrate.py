@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import wherein
-from wherein.calibrate import (
+from wherein.cli import app
+from wherein.encoders import load
+from wherein.encoders.toy import ToyEncoder
+from wherein.errors import InputError
+from wherein.search.calibrate import (
     FEWEST,
     Curve,
     Curves,
@@ -23,13 +27,9 @@ from wherein.calibrate import (
     shipped,
     source_of,
 )
-from wherein.cli import app
-from wherein.encoders import load
-from wherein.encoders.toy import ToyEncoder
-from wherein.errors import InputError
-from wherein.method import Method
-from wherein.query import Part, Query
-from wherein.search import Candidate, Ranked
+from wherein.search.engine import Candidate, Ranked
+from wherein.search.method import Method
+from wherein.values.query import Part, Query
 
 TEXT, EXAMPLE = Query.of("red"), Query((Part(image=b"picture"),))
 TOY = ToyEncoder("", threads=1)

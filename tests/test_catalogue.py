@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from wherein.catalogue import Catalogue
 from wherein.errors import CollectionCorrupt, CollectionError
-from wherein.records import FileRecord, Filter, ImageRecord
-from wherein.region import Box
-from wherein.shards import Written
+from wherein.store.catalogue import Catalogue
+from wherein.store.shards import Written
+from wherein.values.records import FileRecord, Filter, ImageRecord
+from wherein.values.region import Box
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wherein.cells import Cells, PlaceRows, lengths_of, shares_of
-from wherein.encoders import unit
-from wherein.masks import coverage
-from wherein.region import Grid
+from wherein.arrays import unit
+from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
+from wherein.values.masks import coverage
+from wherein.values.region import Grid
 
 SHARDS = np.random.default_rng(0).integers(-127, 128, (2, 7, 36, 5), np.int8)
 QUERIES = unit(np.random.default_rng(1).standard_normal((2, 5), np.float32))

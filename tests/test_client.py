@@ -15,9 +15,9 @@ import wherein
 from wherein.cli import app
 from wherein.client import connect
 from wherein.errors import CollectionError, CollectionNotFound, InputError
-from wherein.query import Part
-from wherein.region import Box
 from wherein.server.settings import Settings
+from wherein.values.query import Part
+from wherein.values.region import Box
 
 HALVES = np.zeros((20, 20, 3), np.uint8)
 HALVES[:, :10, 0] = HALVES[:, 10:, 2] = 255

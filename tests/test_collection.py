@@ -13,7 +13,7 @@ import pytest
 import wherein
 from wherein.collection import nearest
 from wherein.errors import CollectionCorrupt, CollectionNotFound, InputError
-from wherein.image import decode
+from wherein.images.image import decode
 
 Paint = Callable[..., Path]
 Picture = Callable[..., PIL.Image.Image]
@@ -198,7 +198,7 @@ def test_one_broken_keyframe_brings_the_whole_film_back(
 ) -> None:
     shutil.rmtree(folder / "holiday")
     film(folder / "clip.mp4", ["yellow", "green", "white"])
-    monkeypatch.setattr("wherein.sync._COMMIT_FILES", 1)
+    monkeypatch.setattr("wherein.indexing.sync._COMMIT_FILES", 1)
     collection.add(folder)
     before = collection.image_ids()
     shards = sorted((collection.folder / "shards").glob("global*/*.npy"))

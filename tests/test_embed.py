@@ -9,13 +9,14 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from wherein.embed import BATCH, Embedder, Known, Outcome, Skipped, Task, detail, layers_of, stored, thumbnail
-from wherein.encoders import Encoded, Floats, unit
+from wherein.arrays import Floats, unit
+from wherein.encoders import Encoded
 from wherein.encoders.toy import ToyEncoder
-from wherein.image import Pixels, decode
-from wherein.records import FileRecord
-from wherein.region import Box
-from wherein.store import Layer, Piece
+from wherein.images.image import Pixels, decode
+from wherein.indexing.embed import BATCH, Embedder, Known, Outcome, Skipped, Task, detail, layers_of, stored, thumbnail
+from wherein.store.store import Layer, Piece
+from wherein.values.records import FileRecord
+from wherein.values.region import Box
 
 Picture = Callable[..., PIL.Image.Image]
 KINDS = ("global", "patches", "thumbs")

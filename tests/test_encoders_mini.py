@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import wherein
+from wherein.arrays import Floats, unit
 from wherein.demo import PHOTOS, examples
-from wherein.encoders import Floats, load, unit
+from wherein.encoders import load
 from wherein.encoders.hubs import STRENGTH, Hubs
 from wherein.encoders.mini import WEIGHTS
-from wherein.image import decode
+from wherein.images.image import decode
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from math import erfc, log, sqrt
 import numpy as np
 import pytest
 
-from wherein.evidence import CHANCE_NATS, centrality, certain, fused, inlier_nats, surprise
+from wherein.search.evidence import CHANCE_NATS, centrality, certain, fused, inlier_nats, surprise
 
 
 def test_nothing_and_equal_scores_say_nothing() -> None:

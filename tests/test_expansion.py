@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wherein.encoders import unit
-from wherein.expansion import augment, diffuse, expand, expanded_scores, nearest, passed_on
+from wherein.arrays import unit
+from wherein.search.expansion import augment, diffuse, expand, expanded_scores, nearest, passed_on
 
 
 def rows(seed: int, n: int, d: int = 8) -> Any:

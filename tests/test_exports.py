@@ -11,11 +11,11 @@ import pytest
 from pycocotools.coco import COCO  # type: ignore[import-untyped]
 
 from wherein.errors import InputError
-from wherein.exports import MARK, coco, export, overlay
-from wherein.masks import box_mask, from_polygons, from_rle
-from wherein.present import document, write_page
-from wherein.region import Box
-from wherein.search import Hit, Ranking
+from wherein.output.exports import MARK, coco, export, overlay
+from wherein.output.present import document, write_page
+from wherein.values.masks import box_mask, from_polygons, from_rle
+from wherein.values.ranking import Hit, Ranking
+from wherein.values.region import Box
 
 # pycocotools has not followed NumPy 2's `copy` keyword yet.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

@@ -13,8 +13,8 @@ from wherein.errors import CollectionCorrupt, SpecError
 from wherein.features import FEATURE_BYTES, LocalFeatures, feature_families, load_features, pack, unpack
 from wherein.features.quantiser import rootsift_quantiser
 from wherein.features.rootsift import root
-from wherein.image import Image, decode
-from wherein.region import Box
+from wherein.images.image import Image, decode
+from wherein.values.region import Box
 
 Cover = Callable[..., Any]
 
@@ -138,7 +138,7 @@ def test_a_second_image_reuses_the_memory_of_the_first() -> None:
     code = """
 import resource, numpy as np
 from wherein.features import load_features
-from wherein.image import Image
+from wherein.images.image import Image
 image = Image(np.random.default_rng(0).integers(0, 256, (360, 480, 3), dtype=np.uint8), (480, 360))
 family = load_features("rootsift")
 for _ in range(6):

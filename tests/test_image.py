@@ -11,8 +11,8 @@ import PIL.Image
 import pytest
 
 from wherein.errors import OversizedImage, UnreadableImage
-from wherein.image import Image, decode, looks_like_image
-from wherein.region import Box
+from wherein.images.image import Image, decode, looks_like_image
+from wherein.values.region import Box
 
 Picture = Callable[..., PIL.Image.Image]
 Encode = Callable[..., bytes]

@@ -14,7 +14,7 @@ import PIL.Image
 import pytest
 
 from wherein.errors import OversizedImage, UnreadableImage
-from wherein.image import decode, looks_like_image
+from wherein.images.image import decode, looks_like_image
 
 Picture = Callable[..., PIL.Image.Image]
 Encode = Callable[..., bytes]
@@ -123,7 +123,7 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path) -> None:
 import sys
 sys.modules["pillow_heif"] = sys.modules["rawpy"] = None  # as import finds them where they are not installed
 from wherein.errors import MissingExtra
-from wherein.image import decode
+from wherein.images.image import decode
 for path in sys.argv[1:]:
     try:
         decode(path)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wherein.encoders import Floats
-from wherein.index import Exact, Ints, best
+from wherein.arrays import Floats, Ints
+from wherein.index.exact import Exact, best
 
 # Few different values, so that most cases hold ties.
 few = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0])

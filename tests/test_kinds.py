@@ -9,10 +9,10 @@ import PIL.Image
 import pytest
 
 import wherein
-from wherein.embed import DEFAULT_KINDS
 from wherein.errors import InputError
-from wherein.kinds import kinds_to_keep
-from wherein.store import Layer, Manifest
+from wherein.indexing.embed import DEFAULT_KINDS
+from wherein.indexing.layer_choice import kinds_to_keep
+from wherein.store.store import Layer, Manifest
 
 Paint = Callable[..., Path]
 SMALL = Manifest(

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import wherein
 from wherein.cli import app
 from wherein.errors import InputError, QueryError, SpecError
-from wherein.method import Method, Words
+from wherein.search.method import Method, Words
 
 Cover = Callable[..., Any]
 LAYERS = ("global", "thumbs", "local")

@@ -9,15 +9,16 @@ import PIL.Image
 import pytest
 
 import wherein
+from wherein.arrays import Mask
 from wherein.encoders.toy import COLOURS
 from wherein.errors import InputError, QueryError, RegionError
-from wherein.image import Pixels
+from wherein.images.image import Pixels
 from wherein.localizers import Scene
 from wherein.localizers.edges import enlarged, guided, outlined
 from wherein.localizers.support import supported
-from wherein.masks import Mask, box_mask, mask_box
-from wherein.query import Part, parse_image, read_query
-from wherein.region import Box, iou
+from wherein.values.masks import box_mask, mask_box
+from wherein.values.query import Part, parse_image, read_query
+from wherein.values.region import Box, iou
 
 TOY = "toy:16"
 

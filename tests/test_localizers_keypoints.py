@@ -10,8 +10,8 @@ import wherein
 from wherein import Box, Part
 from wherein.errors import QueryError
 from wherein.localizers import KEYPOINTS
-from wherein.masks import box_mask
-from wherein.region import iou
+from wherein.values.masks import box_mask
+from wherein.values.region import iou
 
 WHERE = Box(0.25, 0.25, 0.75, 0.875)
 

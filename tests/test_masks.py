@@ -10,19 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools import mask as coco  # type: ignore[import-untyped]
 
+from wherein.arrays import Mask
 from wherein.errors import RegionError
-from wherein.masks import (
-    Mask,
-    box_mask,
-    from_polygons,
-    from_rle,
-    mask_box,
-    read_mask,
-    resized,
-    to_polygons,
-    to_rle,
-)
-from wherein.region import Box
+from wherein.values.masks import box_mask, from_polygons, from_rle, mask_box, read_mask, resized, to_polygons, to_rle
+from wherein.values.region import Box
 
 # pycocotools has not followed NumPy 2's `copy` keyword yet.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wherein.errors import SpecError
-from wherein.method import Method
+from wherein.search.method import Method
 
 
 @pytest.mark.parametrize(

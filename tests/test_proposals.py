@@ -8,9 +8,9 @@ import pytest
 
 import wherein
 from wherein.encoders.toy import COLOURS
-from wherein.image import Image, Pixels, decode
-from wherein.proposals import APART, COUNT, LEAST, appearance, propose, proposed_boxes
-from wherein.region import Box, iou, overlap
+from wherein.images.image import Image, Pixels, decode
+from wherein.images.proposals import APART, COUNT, LEAST, appearance, propose, proposed_boxes
+from wherein.values.region import Box, iou, overlap
 
 
 def spotted(*spots: tuple[str, Box], size_wh: tuple[int, int] = (160, 120)) -> Pixels:

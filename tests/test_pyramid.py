@@ -7,8 +7,8 @@ import PIL.Image
 import pytest
 
 import wherein
-from wherein.image import Image
-from wherein.pyramid import QUERY_SCALES, STORED_SCALES, levels
+from wherein.images.image import Image
+from wherein.images.pyramid import QUERY_SCALES, STORED_SCALES, levels
 
 
 def middle(colour: str, around: str = "blue", side: int = 128) -> PIL.Image.Image:

@@ -9,8 +9,8 @@ import PIL.Image
 import pytest
 
 from wherein.errors import QueryError, RegionError
-from wherein.query import Part, Query, parse_image, parse_negative, parse_text, read_query
-from wherein.region import PLACES, Box, place
+from wherein.values.query import Part, Query, parse_image, parse_negative, parse_text, read_query
+from wherein.values.region import PLACES, Box, place
 
 Paint = Callable[..., Path]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wherein.errors import RegionError
-from wherein.region import TILES_MOST, Box, Grid, iou, overlap, tiles
+from wherein.values.region import TILES_MOST, Box, Grid, iou, overlap, tiles
 
 sides = st.integers(1, 20_000)
 

@@ -9,9 +9,9 @@ import pytest
 
 import wherein
 from wherein import Box, Part
-from wherein.cells import Cells, PlaceRows, lengths_of, sixths
-from wherein.region import Grid
-from wherein.scorers import WHOLE_SHARE, CellScorer, Look, PatchScorer, SumScorer, WholeScorer
+from wherein.index.cells import Cells, PlaceRows, lengths_of, sixths
+from wherein.search.scorers import WHOLE_SHARE, CellScorer, Look, PatchScorer, SumScorer, WholeScorer
+from wherein.values.region import Grid
 
 Picture = Callable[..., PIL.Image.Image]
 CELLS = Grid(9).boxes()

@@ -12,7 +12,7 @@ import pytest
 
 import wherein
 from wherein.encoders.toy import ToyEncoder
-from wherein.image import Pixels
+from wherein.images.image import Pixels
 
 Serve = Callable[..., str]
 Paint = Callable[..., Path]

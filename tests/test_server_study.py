@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wherein
-from wherein.bench.datasets.subregion import load
+from wherein.bench.subregion.dataset import load
 from wherein.server.routes.explore import project
 from wherein.server.settings import Settings
 from wherein.server.study import GROUPS, questions_of, results, sheet

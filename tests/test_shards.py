@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wherein.errors import CollectionCorrupt, StorageFull
-from wherein.shards import (
+from wherein.store.shards import (
     full_disk_told,
     intact,
     read_array,

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from wherein.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound
-from wherein.records import FileRecord, ImageRecord
-from wherein.region import Box
-from wherein.store import FORMAT, THUMBS, Layer, Manifest, Piece, Store
+from wherein.store.store import FORMAT, THUMBS, Layer, Manifest, Piece, Store
+from wherein.values.records import FileRecord, ImageRecord
+from wherein.values.region import Box
 
 GLOBAL = Layer("global.toy", "global", "toy", "digest", (2,), "float16")
 
@@ -221,7 +221,7 @@ def test_a_lost_catalogue_is_not_taken_for_an_empty_collection(store: Store, los
 HOLD = """
 import sys
 from pathlib import Path
-from wherein.store import Store
+from wherein.store.store import Store
 with Store(Path(sys.argv[1])).writing():
     sys.stdout.write("held\\n")
     sys.stdout.flush()

@@ -11,8 +11,8 @@ import pytest
 
 import wherein
 from wherein.errors import InputError
-from wherein.image import read_bytes
-from wherein.sync import AddReport
+from wherein.images.image import read_bytes
+from wherein.indexing.sync import AddReport
 
 Paint = Callable[..., Path]
 Did = Callable[[AddReport], dict[str, int]]
@@ -72,7 +72,7 @@ def test_a_bad_file_is_tried_again_when_it_changes_and_only_then(
         reads.append(path.name)
         return read_bytes(path)
 
-    monkeypatch.setattr("wherein.embed.read_bytes", noted)
+    monkeypatch.setattr("wherein.indexing.embed.read_bytes", noted)
     again = collection.add(folder)
     assert {skip.path: skip.reason for skip in again.skipped} == {skip.path: skip.reason for skip in first.skipped}
     assert reads == []

@@ -8,7 +8,7 @@ import PIL.Image
 import pytest
 
 from wherein.errors import UnreadableImage
-from wherein.video import is_video, keyframe_id, keyframes
+from wherein.images.video import is_video, keyframe_id, keyframes
 
 Picture = Callable[..., PIL.Image.Image]
 Film = Callable[..., Path]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wherein.walk import Found, Passed, exists, look, printable, walk
+from wherein.images.walk import Found, Passed, exists, look, printable, walk
 
 Paint = Callable[..., Path]
 

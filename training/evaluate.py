@@ -14,7 +14,7 @@ from PIL import Image as Pictures
 
 from wherein.encoders import Encoded
 from wherein.encoders.mini import MiniEncoder
-from wherein.image import decode
+from wherein.images.image import decode
 
 Floats = NDArray[np.float32]
 Inside = Callable[[float, float], bool]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import vocabulary as words
 from wherein.encoders.mini import MiniEncoder
-from wherein.image import decode
+from wherein.images.image import decode
 
 ARCHIVES = ("categorization", "erase", "explore_world_animals", "explore_farm_animals")
 LEFT_OUT = re.compile(r"/(monuments|numbers|alphabets)/|buffetset|cuttingTool|sideCutter")

@@ -16,7 +16,7 @@ import numpy as np
 
 from wherein.features import load_features
 from wherein.features.quantiser import PATH
-from wherein.image import decode
+from wherein.images.image import decode
 
 A_ZIP = 100
 

@@ -15,19 +15,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wherein.calibrate import Judgement
     from wherein.client import RemoteCollection, connect
     from wherein.collection import Collection, open
     from wherein.encoders import Encoded, Encoder, check_encoder
     from wherein.errors import CollectionError, ImageError, InputError, WhereinError
-    from wherein.exports import export
-    from wherein.image import Image, decode
+    from wherein.images.image import Image, decode
     from wherein.localizers import Heatmap, Localizer, Located, check_localizer
-    from wherein.locating import locate
-    from wherein.method import Method
-    from wherein.query import Part, Query
-    from wherein.region import Box, Grid, place
-    from wherein.search import Hit, Ranking
+    from wherein.output.exports import export
+    from wherein.search.calibrate import Judgement
+    from wherein.search.method import Method
+    from wherein.search.steps.locate import locate
+    from wherein.values.query import Part, Query
+    from wherein.values.ranking import Hit, Ranking
+    from wherein.values.region import Box, Grid, place
 
 __version__ = "0.1.0"
 
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Judgement": "calibrate",
+    "Judgement": "search.calibrate",
     "RemoteCollection": "client",
     "connect": "client",
     "Collection": "collection",
@@ -79,22 +79,22 @@ _HOMES = {
     "ImageError": "errors",
     "InputError": "errors",
     "WhereinError": "errors",
-    "export": "exports",
-    "Image": "image",
-    "decode": "image",
+    "export": "output.exports",
+    "Image": "images.image",
+    "decode": "images.image",
     "Heatmap": "localizers",
     "Localizer": "localizers",
     "Located": "localizers",
     "check_localizer": "localizers",
-    "locate": "locating",
-    "Method": "method",
-    "Part": "query",
-    "Query": "query",
-    "Box": "region",
-    "Grid": "region",
-    "place": "region",
-    "Hit": "search",
-    "Ranking": "search",
+    "locate": "search.steps.locate",
+    "Method": "search.method",
+    "Part": "values.query",
+    "Query": "values.query",
+    "Box": "values.region",
+    "Grid": "values.region",
+    "place": "values.region",
+    "Hit": "values.ranking",
+    "Ranking": "values.ranking",
 }
 
 

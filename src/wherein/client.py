@@ -18,16 +18,16 @@ import numpy as np
 import PIL.Image
 
 from wherein import errors
-from wherein.calibrate import Calibration, Curve, Judgement
-from wherein.image import ImageLike, read_bytes
-from wherein.masks import from_rle, to_rle
-from wherein.method import Method
+from wherein.images.image import ImageLike, read_bytes
+from wherein.indexing.sync import AddReport, Progress, Skip
 from wherein.options import Askable, Asked, Filters, Options, require_known, several
-from wherein.query import Part, Query
-from wherein.records import CheckReport, Details, Info, LayerInfo
-from wherein.region import Box
-from wherein.search import Hit, Ranking
-from wherein.sync import AddReport, Progress, Skip
+from wherein.search.calibrate import Calibration, Curve, Judgement
+from wherein.search.method import Method
+from wherein.values.masks import from_rle, to_rle
+from wherein.values.query import Part, Query
+from wherein.values.ranking import Hit, Ranking
+from wherein.values.records import CheckReport, Details, Info, LayerInfo
+from wherein.values.region import Box
 
 _SECONDS: Final = 60.0
 

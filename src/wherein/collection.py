@@ -11,22 +11,23 @@ from typing import Self, Unpack
 
 import numpy as np
 
-from wherein.calibrate import FEWEST, Calibration, Curves, Judgement, Measured, measure, name_of
-from wherein.encoders import Encoder, Floats, load
+from wherein.arrays import Floats, Mask
+from wherein.encoders import Encoder, load
 from wherein.errors import CollectionNotFound, ImageNotFound, InputError
-from wherein.image import MAX_PIXELS, ImageLike
-from wherein.index import Mask
-from wherein.kinds import describe_layers, kinds_to_keep, shortfalls
-from wherein.method import Method
-from wherein.names import by_ids, ids_of, named_image, plain_path
+from wherein.images.image import MAX_PIXELS, ImageLike
+from wherein.indexing.layer_choice import describe_layers, kinds_to_keep, shortfalls
+from wherein.indexing.names import by_ids, ids_of, named_image, plain_path
+from wherein.indexing.sync import AddReport, Progress, Settings, Sync
 from wherein.options import Askable, Asked, Filters, Options, filter_of, require_known, several
-from wherein.records import CheckReport, Details, Filter, ImageRecord, Info
-from wherein.scorers import WholeScorer
-from wherein.search import Candidate, Hit, Ranked, Ranking, no_surer, notes, rank
-from wherein.shards import default_workers
-from wherein.store import FOLDER, Store, home_in, is_collection
-from wherein.sync import AddReport, Progress, Settings, Sync
-from wherein.views import View, Views
+from wherein.search.calibrate import FEWEST, Calibration, Curves, Judgement, Measured, measure, name_of
+from wherein.search.engine import Candidate, Ranked, no_surer, notes, rank
+from wherein.search.method import Method
+from wherein.search.scorers import WholeScorer
+from wherein.search.views import View, Views
+from wherein.store.shards import default_workers
+from wherein.store.store import FOLDER, Store, home_in, is_collection
+from wherein.values.ranking import Hit, Ranking
+from wherein.values.records import CheckReport, Details, Filter, ImageRecord, Info
 
 DEFAULT_ENCODER = "mini"
 
@@ -125,8 +126,8 @@ class Collection:
         """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
 
         What is indexed already is skipped. `layers` join those the collection keeps; a new one keeps them alone, or
-        `wherein.embed.DEFAULT_KINDS`. A new `encoder` fills new layers beside the old ones, which serve until the new
-        are complete. A file that cannot be used is reported, never raised.
+        `DEFAULT_KINDS` of `wherein.indexing.embed`. A new `encoder` fills new layers beside the old ones, which serve
+        until the new are complete. A file that cannot be used is reported, never raised.
         """
         pairs = [named_image(source) for source in sources if not isinstance(source, str | os.PathLike)]
         folders = [plain_path(source) for source in sources if isinstance(source, str | os.PathLike)]

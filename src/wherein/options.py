@@ -8,10 +8,10 @@ from datetime import date
 from typing import Any, Final, Self, TypedDict
 
 from wherein.errors import InputError
-from wherein.image import ImageLike
-from wherein.method import Method
-from wherein.query import Part, Query
-from wherein.records import Filter, stamp
+from wherein.images.image import ImageLike
+from wherein.search.method import Method
+from wherein.values.query import Part, Query
+from wherein.values.records import Filter, stamp
 
 DEFAULT_K: Final = 20
 Askable = Query | Part | ImageLike | Sequence[Any]

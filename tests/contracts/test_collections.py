@@ -11,7 +11,7 @@ import pytest
 import wherein
 from wherein import Judgement, Query
 from wherein.errors import ImageNotFound, InputError, QueryError, SpecError
-from wherein.sync import Progress
+from wherein.indexing.sync import Progress
 
 Either = wherein.Collection | wherein.RemoteCollection
 Paint = Callable[..., Path]

@@ -15,10 +15,11 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import wherein
-from wherein.encoders import Encoded, check_encoder, families, load, unit
+from wherein.arrays import unit
+from wherein.encoders import Encoded, check_encoder, families, load
 from wherein.encoders.toy import COLOURS, ToyEncoder
 from wherein.errors import SpecError
-from wherein.image import Image, decode
+from wherein.images.image import Image, decode
 
 Picture = Callable[..., PIL.Image.Image]
 SIZE, GRID = 8, 2

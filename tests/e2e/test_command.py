@@ -14,7 +14,7 @@ import PIL.Image
 import pytest
 
 import wherein
-from wherein.embed import LAYER_KINDS
+from wherein.indexing.embed import LAYER_KINDS
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 160, 0), "blue": (0, 0, 255), "yellow": (255, 255, 0)}
 

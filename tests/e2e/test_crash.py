@@ -23,8 +23,8 @@ Answers = list[list[tuple[str, float]]]
 
 INDEX = """
 import sys
-import wherein, wherein.sync
-wherein.sync._COMMIT_FILES = 7  # many small commits, so that kills fall between and into them
+import wherein, wherein.indexing.sync
+wherein.indexing.sync._COMMIT_FILES = 7  # many small commits, so that kills fall between and into them
 def tell(progress):
     sys.stdout.write(f"{progress.done}\\n")
     sys.stdout.flush()
@@ -109,8 +109,8 @@ def test_kills_at_any_moment_lose_nothing_committed(many: Path, uninterrupted: A
 
 KILL_BEFORE = """
 import os, sys
-import wherein, wherein.store, wherein.catalogue, wherein.shards, wherein.sync
-wherein.sync._COMMIT_FILES = 30
+import wherein, wherein.store.store, wherein.store.catalogue, wherein.store.shards, wherein.indexing.sync
+wherein.indexing.sync._COMMIT_FILES = 30
 owner, name = sys.argv[2].rsplit(".", 1)
 owner = eval(owner)
 whole, countdown = getattr(owner, name), [int(sys.argv[3])]
@@ -129,15 +129,15 @@ with wherein.open(sys.argv[1], create=True, encoder="toy") as collection:
 @pytest.mark.parametrize(
     ("step", "time_"),
     [
-        pytest.param("wherein.store.write_durably", 1, id="before the first manifest"),
-        pytest.param("wherein.store.write_durably", 3, id="before the layers are known"),
-        pytest.param("wherein.shards.sync_folder", 5, id="between a shard's rename and its sync"),
-        pytest.param("wherein.store.write_array", 2, id="between two shards of one commit"),
-        pytest.param("wherein.catalogue.Catalogue.put_rows", 2, id="inside a transaction"),
-        pytest.param("wherein.catalogue.Catalogue.put_file", 70, id="before a file is whole"),
-        pytest.param("wherein.catalogue.Catalogue.drop_replaced", 1, id="before the end"),
-        pytest.param("wherein.catalogue.Catalogue.move_rows", 2, id="in the middle of a compaction"),
-        pytest.param("wherein.catalogue.Catalogue.drop_empty_shards", 1, id="before a compaction forgets"),
+        pytest.param("wherein.store.store.write_durably", 1, id="before the first manifest"),
+        pytest.param("wherein.store.store.write_durably", 3, id="before the layers are known"),
+        pytest.param("wherein.store.shards.sync_folder", 5, id="between a shard's rename and its sync"),
+        pytest.param("wherein.store.store.write_array", 2, id="between two shards of one commit"),
+        pytest.param("wherein.store.catalogue.Catalogue.put_rows", 2, id="inside a transaction"),
+        pytest.param("wherein.store.catalogue.Catalogue.put_file", 70, id="before a file is whole"),
+        pytest.param("wherein.store.catalogue.Catalogue.drop_replaced", 1, id="before the end"),
+        pytest.param("wherein.store.catalogue.Catalogue.move_rows", 2, id="in the middle of a compaction"),
+        pytest.param("wherein.store.catalogue.Catalogue.drop_empty_shards", 1, id="before a compaction forgets"),
     ],
 )
 def test_a_kill_at_each_delicate_step_is_survived(many: Path, uninterrupted: Answers, step: str, time_: int) -> None:
@@ -158,9 +158,9 @@ def test_a_film_killed_half_way_is_read_again_whole(tmp_path: Path, film: Callab
     film(tmp_path / "film" / "clip.mp4", scenes)
     kill = """
     import os, sys, time
-    import wherein, wherein.embed, wherein.sync
-    wherein.embed.BATCH, wherein.sync._COMMIT_FILES = 4, 4
-    whole, calls = wherein.embed.Embedder._encode, [0]
+    import wherein, wherein.indexing.embed, wherein.indexing.sync
+    wherein.indexing.embed.BATCH, wherein.indexing.sync._COMMIT_FILES = 4, 4
+    whole, calls = wherein.indexing.embed.Embedder._encode, [0]
     def deadly(self, batch):
         calls[0] += 1
         if calls[0] == 3:
@@ -169,7 +169,7 @@ def test_a_film_killed_half_way_is_read_again_whole(tmp_path: Path, film: Callab
                     time.sleep(0.01)
             os.kill(os.getpid(), 9)
         whole(self, batch)
-    wherein.embed.Embedder._encode = deadly
+    wherein.indexing.embed.Embedder._encode = deadly
     with wherein.open(sys.argv[1], create=True, encoder="toy") as collection:
         collection.add(sys.argv[1])
     """
@@ -223,9 +223,9 @@ def test_ctrl_c_keeps_what_was_encoded(many: Path, uninterrupted: Answers) -> No
 def test_a_full_disk_loses_nothing_and_goes_on_when_there_is_room(many: Path, uninterrupted: Answers) -> None:
     full = """
     import resource, sys
-    import wherein, wherein.sync
+    import wherein, wherein.indexing.sync
     from wherein.errors import StorageFull
-    wherein.sync._COMMIT_FILES = 20
+    wherein.indexing.sync._COMMIT_FILES = 20
     with wherein.open(sys.argv[1], create=True, encoder="toy") as collection:
         # No file may grow beyond this: the kernel refuses the write as it does on a full disk.
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
@@ -252,9 +252,9 @@ def test_a_full_disk_loses_nothing_and_goes_on_when_there_is_room(many: Path, un
 
 SLOW_INDEX = """
 import sys, time
-import wherein, wherein.sync
+import wherein, wherein.indexing.sync
 from wherein.encoders.toy import ToyEncoder
-wherein.sync._COMMIT_FILES = 5
+wherein.indexing.sync._COMMIT_FILES = 5
 whole = ToyEncoder.images
 def slowly(self, batch):
     time.sleep(0.05)

@@ -10,8 +10,8 @@ import PIL.Image
 import pytest
 
 from wherein.encoders.toy import COLOURS
-from wherein.masks import box_mask, from_rle
-from wherein.region import Box, iou
+from wherein.values.masks import box_mask, from_rle
+from wherein.values.region import Box, iou
 
 SPOT, AWAY = Box(0.25, 0.25, 0.5, 0.5), Box(0.5, 0.5, 0.875, 0.875)
 

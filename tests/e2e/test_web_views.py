@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 import wherein
-from wherein.bench.datasets.subregion import load
+from wherein.bench.subregion.dataset import load
 
 RED = "/?q=%5B%7B%22words%22%3A%22red%22%7D%5D"
 

@@ -12,7 +12,7 @@ import typer.main
 
 from wherein import errors
 from wherein.cli import app
-from wherein.method import OPTIONS, SEARCHES, STEPS
+from wherein.search.method import OPTIONS, SEARCHES, STEPS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

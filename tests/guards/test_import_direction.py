@@ -10,49 +10,43 @@ import wherein
 HOME = Path(wherein.__file__ or "").parent
 ORDER = (
     "errors",
-    "region",
-    "masks",
-    "image",
-    "video",
+    "arrays",
+    "values.region",
+    "values.masks",
+    "values.records",
+    "values.ranking",
+    "images.image",
+    "images.video",
+    "images.walk",
     "encoders",
-    "proposals",
-    "pyramid",
+    "images",
     "features",
-    "verify",
-    "expansion",
-    "evidence",
+    "search.verify",
+    "search.expansion",
+    "search.evidence",
     "localizers",
-    "shards",
+    "store.shards",
     "index",
-    "cells",
     "kernels",
-    "database",
-    "records",
-    "schema",
-    "catalogue",
     "store",
-    "walk",
-    "embed",
-    "kinds",
-    "names",
-    "query",
-    "method",
+    "indexing.embed",
+    "indexing.layer_choice",
+    "indexing.names",
+    "values",
+    "search.method",
     "options",
-    "calibrate",
-    "scorers",
-    "local",
-    "views",
+    "search.calibrate",
+    "search.scorers",
+    "search.local",
+    "search.views",
+    "search.engine",
     "search",
-    "locating",
-    "reranking",
-    "zoom",
-    "twins",
-    "sync",
+    "indexing.duplicates",
+    "indexing.sync",
     "collection",
-    "homes",
+    "indexing",
     "client",
-    "present",
-    "exports",
+    "output",
     "demo",
     "bench",
     "server",
@@ -62,8 +56,14 @@ ORDER = (
 
 
 def part_of(path: Path) -> str:
-    """`cli/index.py` → cli, `store.py` → store."""
-    return path.relative_to(HOME).parts[0].removesuffix(".py")
+    """`cli/index.py` → cli, `values/region.py` → values.region: the place in ORDER that names it most closely."""
+    return named(path.relative_to(HOME).as_posix().removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+
+
+def named(module: str) -> str:
+    """The longest entry of ORDER that a module lies in; its first word where there is none."""
+    within = [part for part in ORDER if module == part or module.startswith(f"{part}.")]
+    return max(within, key=len, default=module.partition(".")[0])
 
 
 def imports(path: Path) -> set[str]:
@@ -78,9 +78,8 @@ def imports(path: Path) -> set[str]:
             names = [alias.name for alias in node.names]
         else:
             continue
-        parts = [name.split(".") for name in names]
-        found.update(part[1] for part in parts if part[0] == "wherein" and len(part) > 1 and part[1] in ORDER)
-    return found
+        found.update(named(name.removeprefix("wherein.")) for name in names if name.startswith("wherein."))
+    return found & set(ORDER)
 
 
 SOURCES = sorted(path for path in HOME.rglob("*.py") if path != HOME / "__init__.py")
@@ -98,7 +97,7 @@ def test_imports_come_from_above(path: Path) -> None:
 
 
 def test_only_the_facade_is_called_from_the_doors() -> None:
-    private = {"database", "catalogue", "shards", "store", "scorers", "views", "walk"}
+    private = {"store.shards", "store", "search.scorers", "search.views", "images.walk"}
     reached = {path.relative_to(HOME).as_posix(): imports(path) & private for path in SOURCES if part_of(path) == "cli"}
     assert {name: parts for name, parts in reached.items() if parts} == {}
 

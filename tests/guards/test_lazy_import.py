@@ -18,7 +18,7 @@ def loaded(statement: str) -> set[str]:
 
 
 def test_the_instrument_sees_what_is_imported() -> None:
-    assert {"wherein", "numpy", "PIL"} <= loaded("import wherein.image")
+    assert {"wherein", "numpy", "PIL"} <= loaded("import wherein.images.image")
 
 
 def test_import_wherein_loads_nothing_but_itself_and_the_standard_library() -> None:

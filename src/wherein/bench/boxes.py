@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from wherein import Box, Grid
-from wherein.region import iou
+from wherein.values.region import iou
 
 PERTURBATIONS: Final = ((0.0, 0.0), (0.1, 0.1), (0.25, 0.25), (0.5, 0.5))  # (shift σ, size σ) of the paper
 SEEDS: Final = 5

@@ -45,21 +45,21 @@ def evaluate(
 
 def _scored(benchmark: str, root: Path, path: Path, ranks: Path | None, *, split: str, protocol: str) -> Evaluation:
     if benchmark == "searchad":
-        from wherein.bench.scoring import searchad
+        from wherein.bench.searchad import scoring as searchad
 
         return searchad.score(root, path, split=split, protocol=protocol)
     if benchmark == "forb":
-        from wherein.bench.scoring import forb
+        from wherein.bench.forb import scoring as forb
 
         return forb.score(root, path, protocol=protocol)
     if benchmark == "subregion":
-        from wherein.bench.scoring import subregion
+        from wherein.bench.subregion import scoring as subregion
 
         return subregion.score(root, path, protocol=protocol)
     if benchmark in ("proxford", "prparis"):
-        from wherein.bench.scoring import pixel
+        from wherein.bench.pixel import scoring as pixel
 
         return pixel.score(root, path, name=benchmark, ranks=ranks, protocol=protocol)
-    from wherein.bench.scoring import revisited
+    from wherein.bench.revisited import scoring as revisited
 
     return revisited.score(root, path, name=benchmark, protocol=protocol)

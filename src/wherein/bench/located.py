@@ -7,11 +7,12 @@ import cv2
 import numpy as np
 
 from wherein import Box, Hit
+from wherein.arrays import Mask
 from wherein.bench.boxes import clipped
 from wherein.bench.overlap import mask_iou
 from wherein.errors import DataError
-from wherein.masks import Mask, box_mask, mask_box, resized
-from wherein.region import iou
+from wherein.values.masks import box_mask, mask_box, resized
+from wherein.values.region import iou
 
 
 def hit_point(hit: Hit) -> tuple[float, float] | None:

@@ -20,10 +20,10 @@ import wherein
 from wherein import Collection, Method, Query, Ranking
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.journal import Journal, SetupLog
+from wherein.bench.registry import load_task
 from wherein.bench.report import json_safe
 from wherein.bench.staging import reduce, stage
 from wherein.bench.task import Answers, Options, Question, Task
-from wherein.bench.tasks import load_task
 from wherein.encoders import load
 from wherein.errors import DataError
 
@@ -149,7 +149,7 @@ def _tag(task: Task, collection: Collection) -> None:
 
 
 def _distractors(folder: Path) -> dict[str, Path]:
-    from wherein.bench.datasets.local import images_under
+    from wherein.bench.local.dataset import images_under
 
     return {f"distractors/{image_id}": folder / image_id for image_id in images_under(folder)}
 

@@ -21,7 +21,7 @@ def demo(
     """Index real photographs, search them by text, place and region, and write a page for each search."""
     from wherein.collection import open
     from wherein.demo import PHOTOS, examples
-    from wherein.present import write_page
+    from wherein.output.present import write_page
 
     photos = folder.absolute() / "photos"
     photos.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from wherein.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.sync import AddReport, Progress
+    from wherein.indexing.sync import AddReport, Progress
 
 _LOCKED_SECONDS: Final = 0.5
 
@@ -43,8 +43,8 @@ def index(
 ) -> None:
     """Index folders of images and videos. Run it again at any time: only what changed is read."""
     from wherein.collection import nearest, open
-    from wherein.homes import check_new, home_of, targets_of
-    from wherein.image import MAX_PIXELS
+    from wherein.images.image import MAX_PIXELS
+    from wherein.indexing.locations import check_new, home_of, targets_of
 
     targets = targets_of(paths or [])
     kinds = None if layers is None else tuple(layers.split(","))
@@ -102,7 +102,7 @@ def _add(collection: Collection, targets: list[Path], options: dict[str, Any]) -
 
 
 def _skip_line(progress: Progress) -> str:
-    from wherein.present import visible
+    from wherein.output.present import visible
 
     skip = progress.skip
     return "" if skip is None else f"skipped {visible(skip.path)}: {visible(skip.reason)}"

@@ -12,7 +12,7 @@ from wherein.cli.options import JsonOption, query_of
 
 if TYPE_CHECKING:
     from wherein.encoders import Encoder
-    from wherein.query import Query
+    from wherein.values.query import Query
 
 
 def register(app: typer.Typer) -> None:
@@ -41,9 +41,9 @@ def locate(
     """Outline what a query shows in given images. Exits 1 when it is in none of them, 2 when some cannot be read."""
     from wherein.encoders import load
     from wherein.errors import ImageError
-    from wherein.image import decode
-    from wherein.method import Method
-    from wherein.search import notes
+    from wherein.images.image import decode
+    from wherein.search.engine import notes
+    from wherein.search.method import Method
 
     asked, model = query_of(texts or [], images or [], not_ or [], None, where), load(encoder)
     for part in asked.parts:
@@ -76,10 +76,10 @@ def _entry(
     asked: Query, file: Path, model: Encoder, localizer: str, *, refine: bool, overlay: Path | None
 ) -> dict[str, Any]:
     """What was found in one image, as it is printed; with its picture, if one is wanted."""
-    from wherein.exports import write_overlay
-    from wherein.locating import locate as find
-    from wherein.masks import to_rle
-    from wherein.present import outline
+    from wherein.output.exports import write_overlay
+    from wherein.output.present import outline
+    from wherein.search.steps.locate import locate as find
+    from wherein.values.masks import to_rle
 
     found = find(asked, file, encoder=model, localizer=localizer, refine=refine)
     box = None if found.box is None else list(found.box.xyxy)

@@ -14,7 +14,7 @@ from wherein.cli.options import CollectionOption, FolderOption, JsonOption, Null
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.records import Info
+    from wherein.values.records import Info
 
 ImagesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="IMAGE…", help="Image ids or paths; `-` reads them from a pipe.")
@@ -90,7 +90,7 @@ def remove(
     collection: CollectionOption = None,
 ) -> None:
     """Forget images, or an indexed folder with all of them; the files stay, and indexing brings them back."""
-    from wherein.names import plain_path
+    from wherein.indexing.names import plain_path
 
     with open_collection(collection) as opened:
         indexed = set(opened.roots.values())
@@ -108,7 +108,7 @@ def calibrate(
     json_: JsonOption = False,
 ) -> None:
     """Learn from judged hits how likely others are right; the confidence of every later search follows."""
-    from wherein.calibrate import JUDGED_LEAST, read_judgements
+    from wherein.search.calibrate import JUDGED_LEAST, read_judgements
 
     with open_collection(collection) as opened:
         made = opened.calibrate(read_judgements(judgements), method=method)

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.query import Query
+    from wherein.values.query import Query
 
 CollectionOption = Annotated[
     Path | None,
@@ -26,8 +26,8 @@ def query_of(texts: list[str], images: list[str], avoided: list[str], file: Path
     """What was asked for; a place that was given holds for every part that names none in a file."""
     from dataclasses import replace
 
-    from wherein.query import Query, parse_image, parse_negative, parse_text, read_query
-    from wherein.region import place
+    from wherein.values.query import Query, parse_image, parse_negative, parse_text, read_query
+    from wherein.values.region import place
 
     parts = [*map(parse_text, texts), *map(parse_image, images), *map(parse_negative, avoided)]
     from_file = read_query(file).parts if file is not None else ()

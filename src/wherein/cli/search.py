@@ -12,7 +12,7 @@ from wherein.cli.options import CollectionOption, FolderOption, JsonOption, Null
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.search import Ranking
+    from wherein.values.ranking import Ranking
 
 
 def register(app: typer.Typer) -> None:
@@ -69,7 +69,7 @@ def search(
             locate=(html or export) is not None and _has_patches(opened) if locate is None else locate,
         )
         if export is not None:
-            from wherein.exports import export as write
+            from wherein.output.exports import export as write
 
             typer.echo(f"wrote {write(ranking, export, thumb_of=opened.thumb)}", err=True)
         _show(ranking, opened, json_=json_, end=None if not paths else "\0" if null else "\n", html=html)
@@ -85,7 +85,7 @@ def _has_patches(collection: Collection) -> bool:
 
 def _show(ranking: Ranking, collection: Collection, *, json_: bool, end: str | None, html: Path | None) -> None:
     """Tell what was found; with `end`, only paths, each once and followed by it."""
-    from wherein import present
+    from wherein.output import present
 
     for note in ranking.notes:
         typer.echo(f"note: {note}", err=True)

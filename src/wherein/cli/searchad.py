@@ -26,7 +26,7 @@ def check(
     """Say which files, labels and source folders are missing; exit code 1 when something is."""
     import json
 
-    from wherein.bench.datasets.searchad_tools import check as look
+    from wherein.bench.searchad.tools import check as look
 
     findings = look(data, images=images)
     if json_:
@@ -54,8 +54,8 @@ def stats(
     """How often each of the 90 labels occurs, rarest first."""
     import json
 
-    from wherein.bench.datasets.searchad import SPLITS
-    from wherein.bench.datasets.searchad_tools import statistics
+    from wherein.bench.searchad.dataset import SPLITS
+    from wherein.bench.searchad.tools import statistics
 
     made = statistics(data, splits=tuple(split or SPLITS), level=level, by_source=by_source)
     if json_:
@@ -79,7 +79,7 @@ def truth(
     split: Annotated[Literal["train", "val"], typer.Option(help="The split.")] = "val",
 ) -> None:
     """Write image-level truth and ignored images per label under the devkit's file names."""
-    from wherein.bench.datasets.searchad_tools import write_truth
+    from wherein.bench.searchad.tools import write_truth
 
     for path in write_truth(data, split=split, out=out):
         typer.echo(str(path))
@@ -97,7 +97,7 @@ def submit(
     default_queries: Annotated[bool, typer.Option(help="Were the default queries used?")] = True,
 ) -> None:
     """Write the submission file for the benchmark server."""
-    from wherein.bench.datasets.searchad_tools import Metadata, write_submission
+    from wherein.bench.searchad.tools import Metadata, write_submission
 
     metadata = Metadata(team, model, affiliation, mode, trained, default_queries)
     for warning in write_submission(data, predictions=predictions, out=out, metadata=metadata):

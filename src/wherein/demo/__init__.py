@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wherein.query import Part, Query
-from wherein.region import Box
+from wherein.values.query import Part, Query
+from wherein.values.region import Box
 
 PHOTOS: Final = Path(__file__).parent / "photos"
 

@@ -14,14 +14,12 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from wherein.arrays import Floats
 from wherein.errors import SpecError
 
 if TYPE_CHECKING:
-    from wherein.image import Image, Pixels
-
-Floats = npt.NDArray[np.float32]
+    from wherein.images.image import Image, Pixels
 
 FAMILIES: Final = {
     "mini": "wherein.encoders.mini:MiniEncoder",
@@ -94,12 +92,6 @@ def load(spec: str, *, threads: int = 1) -> Encoder:
     module, _, name = require_family(spec).partition(":")
     encoder: Encoder = getattr(import_module(module), name)(spec.partition(":")[2], threads=threads)
     return encoder
-
-
-def unit(vectors: Floats) -> Floats:
-    """Each last-axis vector scaled to length 1; a zero vector stays zero."""
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.maximum(norms, 1e-12), np.float32)
 
 
 def check_encoder(encoder: Encoder) -> None:

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from wherein.encoders import Floats
+from wherein.arrays import Floats
 
 SHARPNESS: Final = 25.0
 STRENGTH: Final = 0.75

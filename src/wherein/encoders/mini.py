@@ -14,11 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from wherein.encoders import Encoded, Floats
+from wherein.arrays import Floats
+from wherein.encoders import Encoded
 from wherein.encoders.hubs import Hubs
 from wherein.encoders.onnx import session
 from wherein.errors import SpecError
-from wherein.image import Image, Pixels
+from wherein.images.image import Image, Pixels
 
 WEIGHTS: Final = Path(__file__).parent / "weights" / "mini"
 FILES: Final = ("image.onnx", "text.onnx", "patch_basis.npy", "tokenizer.json", "hubs.npz")

@@ -23,10 +23,11 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from wherein.encoders import Encoded, Floats, unit
+from wherein.arrays import Floats, unit
+from wherein.encoders import Encoded
 from wherein.errors import SpecError
-from wherein.image import Image, Pixels
-from wherein.region import Box
+from wherein.images.image import Image, Pixels
+from wherein.values.region import Box
 
 _CROPS: Final = ("squash", "centre")
 

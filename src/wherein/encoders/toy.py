@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from wherein.encoders import Encoded, Floats, unit
+from wherein.arrays import Floats, unit
+from wherein.encoders import Encoded
 from wherein.errors import SpecError
-from wherein.image import Image, Pixels
+from wherein.images.image import Image, Pixels
 
 COLOURS: Final = {
     "black": (0, 0, 0),

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wherein.encoders import Floats, unit
+from wherein.arrays import Floats, unit
 from wherein.errors import CollectionCorrupt, SpecError
 
 if TYPE_CHECKING:
     from wherein.features.quantiser import Quantiser
-    from wherein.image import Image
-    from wherein.region import Box
+    from wherein.images.image import Image
+    from wherein.values.region import Box
 
 FEATURE_FAMILIES: Final = {
     "aliked": "wherein.features.aliked:Aliked",
@@ -173,7 +173,7 @@ def _quantiser() -> Quantiser:
 
 def check_features(family: FeatureFamily) -> None:
     """Raise SpecError unless `family` keeps the contract. For authors of features and for our own tests."""
-    from wherein.image import Image
+    from wherein.images.image import Image
 
     rng = np.random.default_rng(0)
     coarse = rng.integers(0, 256, (30, 40, 3), dtype=np.uint8)

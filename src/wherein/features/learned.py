@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from wherein.encoders import unit
+from wherein.arrays import unit
 from wherein.errors import MissingExtra, SpecError
 from wherein.features import LocalFeatures
-from wherein.image import Image
+from wherein.images.image import Image
 
 SMALLEST: Final = 32
 """Networks halve an image five times: one with a shorter side has no features."""

@@ -15,11 +15,12 @@ from typing import Final
 
 import numpy as np
 
-from wherein.encoders import Encoder, Floats, load, unit
+from wherein.arrays import Floats, unit
+from wherein.encoders import Encoder, load
 from wherein.errors import SpecError
 from wherein.features import LocalFeatures
-from wherein.image import Image, decode
-from wherein.region import Box
+from wherein.images.image import Image, decode
+from wherein.values.region import Box
 
 PHOTOS: Final = Path(__file__).parents[1] / "demo" / "photos"
 _PLACES: Final = 600

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from wherein.encoders import Floats, unit
+from wherein.arrays import Floats, unit
 
 PATH: Final = Path(__file__).with_name("rootsift.pq.npy")
 Codes = npt.NDArray[np.uint8]

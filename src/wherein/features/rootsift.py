@@ -19,11 +19,11 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from wherein.encoders import Floats
+from wherein.arrays import Floats
 from wherein.errors import SpecError
 from wherein.features import LocalFeatures
 from wherein.features.quantiser import rootsift_quantiser
-from wherein.image import Image
+from wherein.images.image import Image
 
 _DIM: Final = 128
 # variant: (longer side indexed, of a query, most features at the indexed side)

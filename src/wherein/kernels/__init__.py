@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from wherein.encoders import Floats
+    from wherein.arrays import Floats
     from wherein.kernels.codebook import Codebook
 
 KERNELS: Final = {

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from wherein.encoders import Floats
+from wherein.arrays import Floats
 from wherein.kernels.bow import Ints, inverse_frequency, spans
 from wherein.kernels.codebook import Codebook, Words
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wherein.encoders import Floats
+from wherein.arrays import Floats
 from wherein.kernels.codebook import Codebook, Words
 
 Ints = npt.NDArray[np.int64]

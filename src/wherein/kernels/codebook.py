@@ -12,9 +12,9 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from wherein.encoders import Floats
+from wherein.arrays import Floats
 from wherein.errors import CollectionCorrupt, InputError
-from wherein.shards import write_array
+from wherein.store.shards import write_array
 
 Words = npt.NDArray[np.int32]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from wherein.encoders import Floats, unit
+from wherein.arrays import Floats, unit
 from wherein.kernels.codebook import Codebook
 
 WORDS: Final = 64

@@ -13,12 +13,11 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from wherein.encoders import Floats, unit
+from wherein.arrays import Floats, Mask, unit
 from wherein.errors import SpecError
 from wherein.features import LocalFeatures
-from wherein.image import Pixels
-from wherein.masks import Mask
-from wherein.region import Box
+from wherein.images.image import Pixels
+from wherein.values.region import Box
 
 Heatmap = Floats
 """float32 (h, w) in [0, 1]: how likely each place shows what is sought."""

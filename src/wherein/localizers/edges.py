@@ -11,10 +11,10 @@ from typing import Final
 import cv2
 import numpy as np
 
-from wherein.encoders import Floats
-from wherein.image import Pixels
+from wherein.arrays import Floats, Mask
+from wherein.images.image import Pixels
 from wherein.localizers import Heatmap, Located, Scene
-from wherein.masks import Mask, mask_box
+from wherein.values.masks import mask_box
 
 THRESHOLD: Final = 0.4
 RADIUS: Final = 1 / 32

@@ -11,10 +11,10 @@ from typing import Final
 import cv2
 import numpy as np
 
-from wherein.encoders import Floats
+from wherein.arrays import Floats
 from wherein.features import LocalFeatures
 from wherein.localizers import Heatmap, Keyed, Scene, Sought
-from wherein.verify import Verification, verify
+from wherein.search.verify import Verification, verify
 
 SIDE: Final = 256
 POINT: Final = 1 / 48

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from wherein.encoders import Floats, unit
+from wherein.arrays import Floats, unit
 from wherein.localizers import Example, Heatmap, Scene, Sought
 from wherein.localizers.similar import SimilarLocalizer
 

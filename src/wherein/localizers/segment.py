@@ -17,14 +17,14 @@ from typing import Any, Final
 import cv2
 import numpy as np
 
-from wherein.encoders import Floats
+from wherein.arrays import Floats
 from wherein.encoders.onnx import session
 from wherein.errors import SpecError
-from wherein.image import Pixels
+from wherein.images.image import Pixels
 from wherein.localizers import Heatmap, Scene, Sought
 from wherein.localizers.edges import enlarged, outlined
 from wherein.localizers.support import SupportLocalizer
-from wherein.region import Box
+from wherein.values.region import Box
 
 SIDE: Final = 1024
 """Where the encoder leaves its size open."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wherein.encoders import Floats
+from wherein.arrays import Floats
 from wherein.localizers import Heatmap, Scene, Sought
 
 

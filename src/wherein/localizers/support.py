@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from wherein.encoders import Floats, unit
+from wherein.arrays import Floats, unit
 from wherein.localizers import Heatmap, Scene, Sought
 from wherein.localizers.edges import enlarged
 from wherein.localizers.match import MatchLocalizer

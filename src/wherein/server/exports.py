@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 
 from wherein.collection import Collection
 from wherein.errors import ImageNotFound, RegionError
-from wherein.masks import from_rle, resized, to_rle
-from wherein.records import Details
 from wherein.server.problems import Problem
 from wherein.server.shapes import ItemIn
+from wherein.values.masks import from_rle, resized, to_rle
+from wherein.values.records import Details
 
 Format = Literal["paths", "csv", "coco", "yolo"]
 TYPES: Final = {

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import wherein
 from wherein.errors import WhereinError
+from wherein.indexing.sync import Progress
 from wherein.server.library import Library
 from wherein.server.problems import Problem, of_error
 from wherein.server.shapes import ErrorBody, JobOut
-from wherein.sync import Progress
 
 State = Literal["running", "done", "cancelled", "failed"]
 

@@ -15,14 +15,14 @@ import anyio.to_thread
 import wherein
 from wherein.collection import Collection
 from wherein.errors import CollectionNotFound, ImageError, OversizedImage, UnreadableImage
-from wherein.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
-from wherein.records import Info
-from wherein.search import Ranking
+from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
+from wherein.images.video import is_video, keyframes
 from wherein.server.problems import Problem
 from wherein.server.settings import Settings
-from wherein.shards import write_durably
-from wherein.store import FOLDER
-from wherein.video import is_video, keyframes
+from wherein.store.shards import write_durably
+from wherein.store.store import FOLDER
+from wherein.values.ranking import Ranking
+from wherein.values.records import Info
 
 T = TypeVar("T")
 

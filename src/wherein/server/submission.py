@@ -7,11 +7,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wherein.bench.datasets.searchad import LABELS, TEST_MAPPING, read_test_mapping
-from wherein.bench.datasets.searchad_tools import Metadata, write_submission
+from wherein.bench.searchad.dataset import LABELS, TEST_MAPPING, read_test_mapping
+from wherein.bench.searchad.tools import Metadata, write_submission
 from wherein.collection import Collection
-from wherein.query import read_query
 from wherein.server.problems import Problem
+from wherein.values.query import read_query
 
 
 def searchad_root(roots: Sequence[Path]) -> Path | None:

@@ -16,9 +16,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wherein.collection import Collection
-from wherein.embed import THUMB_SIDE
 from wherein.errors import ImageError
-from wherein.image import Pixels
+from wherein.images.image import Pixels
+from wherein.indexing.embed import THUMB_SIDE
 from wherein.server.library import Served, picture_of
 from wherein.server.problems import Problem
 

@@ -15,13 +15,13 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import Field
 
-from wherein.bench.datasets.subregion import FRAME_WH, SETS
-from wherein.region import Box
-from wherein.server import kept
+from wherein.bench.subregion.dataset import FRAME_WH, SETS
+from wherein.server import documents
 from wherein.server.library import Served
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
 from wherein.server.shapes import Corners, ImageId, Name, Shape
+from wherein.values.region import Box
 
 router = APIRouter(tags=["annotate"])
 Set = Literal["skippable", "non-skippable"]
@@ -75,7 +75,7 @@ class AuthorOut(Shape):
 def authors(served: ServedHere) -> list[AuthorOut]:
     """Every author, and how many regions each described in each run."""
     found = []
-    for author, runs in sorted(kept.read(served, "annotations", {}).items()):
+    for author, runs in sorted(documents.read(served, "annotations", {}).items()):
         first, second = (sum(len(entry["regions"]) for entry in runs.get(run, [])) for run in SETS)
         missing = max(0, NEEDED - first - second)
         found.append(AuthorOut(author=author, skippable=first, non_skippable=second, missing=missing))
@@ -86,7 +86,7 @@ def authors(served: ServedHere) -> list[AuthorOut]:
 async def next_image(served: ServedHere, author: Annotated[Name, Query()], set: Annotated[Set, Query()]) -> PromptOut:
     """An image that the author has not seen, in an order of their own."""
     image_ids = await served.looking(lambda found: found.image_ids())
-    mine = kept.read(served, "annotations", {}).get(author, {})
+    mine = documents.read(served, "annotations", {}).get(author, {})
     seen = {entry["image_id"] for run in mine.values() for entry in run}
     order = sorted(frozenset(image_ids) - seen)
     random.Random(f"{author} {set}").shuffle(order)
@@ -111,7 +111,7 @@ async def annotate(served: ServedHere, asked: AnnotationIn) -> PromptOut:
         area = Box(*region.box).area
         if area > LARGEST + 1e-9:
             raise Problem(422, f"a region covers {area:.0%} of the image; at most {LARGEST:.0%} are allowed.")
-    with kept.changed(served, "annotations", {}) as known:
+    with documents.changed(served, "annotations", {}) as known:
         run = known.setdefault(asked.author, {}).setdefault(asked.set, [])
         if any(entry["image_id"] == asked.image_id for entry in run):
             raise Problem(409, f"{asked.author} has annotated {asked.image_id} already.")
@@ -139,7 +139,7 @@ def written(served: Served, frames: list[str]) -> dict[str, list[dict[str, Any]]
     numbers = {frame: number for number, frame in enumerate(frames)}
     width, height = FRAME_WH
     files = dict[str, list[dict[str, Any]]]()
-    for author, runs in kept.read(served, "annotations", {}).items():
+    for author, runs in documents.read(served, "annotations", {}).items():
         for run, entries in runs.items():
             described = [(entry["image_id"], region) for entry in entries for region in entry["regions"]]
             files[f"{SETS[run]}/{author}.json"] = [

@@ -10,7 +10,7 @@ from fastapi.responses import FileResponse, Response
 from wherein.collection import Collection
 from wherein.encoders import families
 from wherein.kernels import KERNELS
-from wherein.method import AUGMENT, SEARCHES, STEPS, Method
+from wherein.search.method import AUGMENT, SEARCHES, STEPS, Method
 from wherein.server.library import Served, readable_file
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere

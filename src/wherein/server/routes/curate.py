@@ -8,13 +8,13 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from wherein.bench.datasets.searchad import LABELS
-from wherein.bench.datasets.searchad_tools import Metadata
+from wherein.bench.searchad.dataset import LABELS
+from wherein.bench.searchad.tools import Metadata
 from wherein.collection import Collection
-from wherein.server import kept
-from wherein.server.asking import check_method
+from wherein.server import documents
 from wherein.server.exports import TYPES, Format, export
 from wherein.server.problems import Problem
+from wherein.server.requests import check_method
 from wherein.server.routes import ServedHere
 from wherein.server.routes.selections import require
 from wherein.server.shapes import ItemIn, Line, Name, TagIn
@@ -53,7 +53,7 @@ async def export_file(
     """A selection, or all images with a tag, as a file; `wherein-left-out` counts images that left the collection."""
     if (selection is None) == (tag is None):
         raise Problem(422, "say what to export: either a selection or a tag.")
-    known = kept.read(served, "selections", {})
+    known = documents.read(served, "selections", {})
     name = str(selection or tag)
     if selection is not None:
         require(known, selection)
@@ -82,7 +82,7 @@ async def searchad(
     method: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """The file to submit to SearchAD: what is kept under each label first, then its default query's ranking."""
-    known, living = kept.read(served, "selections", {}), await served.living()
+    known, living = documents.read(served, "selections", {}), await served.living()
     chosen = {
         label: [item["image_id"] for item in items if item["image_id"] in living] for label, items in known.items()
     }

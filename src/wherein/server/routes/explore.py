@@ -13,12 +13,12 @@ import numpy as np
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
+from wherein.arrays import Floats
 from wherein.collection import Collection
-from wherein.encoders import Floats
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere
 from wherein.server.shapes import Shape
-from wherein.shards import write_durably
+from wherein.store.shards import write_durably
 
 router = APIRouter(tags=["explore"])
 MOST: Final = 20_000

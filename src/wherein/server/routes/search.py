@@ -15,9 +15,9 @@ from fastapi.responses import FileResponse, Response, StreamingResponse
 from pydantic import ValidationError
 from starlette.background import BackgroundTask
 
-from wherein.server.asking import ask, matches, write_hits
-from wherein.server.asking import calibrate as learn
 from wherein.server.problems import Problem
+from wherein.server.requests import ask, matches, write_hits
+from wherein.server.requests import calibrate as learn
 from wherein.server.routes import LibraryHere, ServedHere
 from wherein.server.shapes import CalibrateIn, CalibrationOut, ExampleOut, MatchesIn, MatchesOut, RankingOut, SearchIn
 from wherein.server.thumbs import jpeg
@@ -133,7 +133,7 @@ async def example(served: ServedHere, library: LibraryHere, example: str) -> Res
     """An uploaded image, as a JPEG of at most 1024 pixels."""
     if len(example) != 32 or not set(example) <= set("0123456789abcdef"):
         raise Problem(404, f"example {json.dumps(example)}: is no name of an uploaded image.")
-    from wherein.image import decode
+    from wherein.images.image import decode
 
     pixels = library.settings.max_upload_pixels
     data = await anyio.to_thread.run_sync(

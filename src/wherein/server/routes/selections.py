@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from wherein.errors import ImageNotFound
-from wherein.server import kept
+from wherein.server import documents
 from wherein.server.library import Served
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
@@ -50,7 +50,7 @@ class RenameIn(Shape):
 @router.get("/collections/{name}/selections")
 async def selections(served: ServedHere) -> list[SelectionOut]:
     """Every selection, by name."""
-    known, living = kept.read(served, "selections", {}), await served.living()
+    known, living = documents.read(served, "selections", {}), await served.living()
     return [_out(name, items, living) for name, items in sorted(known.items())]
 
 
@@ -58,7 +58,7 @@ async def selections(served: ServedHere) -> list[SelectionOut]:
 async def put_selection(served: ServedHere, selection: Name, asked: SelectionIn) -> SelectionOut:
     """Keep a selection under a name, in place of what it held."""
     living = await served.living()
-    with kept.changed(served, "selections", {}) as known:
+    with documents.changed(served, "selections", {}) as known:
         _check(served, asked.items, known.get(selection, []), living)
         known[selection] = [_entry(item) for item in asked.items]
         return _out(selection, known[selection], living)
@@ -68,7 +68,7 @@ async def put_selection(served: ServedHere, selection: Name, asked: SelectionIn)
 async def keep(served: ServedHere, selection: Name, asked: SelectionIn) -> SelectionOut:
     """Add images to a selection, or say anew what is known of those it holds; it is made where there is none."""
     living = await served.living()
-    with kept.changed(served, "selections", {}) as known:
+    with documents.changed(served, "selections", {}) as known:
         _check(served, asked.items, known.get(selection, []), living)
         known[selection] = _merged(known.get(selection, []), asked.items)
         if len(known[selection]) > MOST:
@@ -80,7 +80,7 @@ async def keep(served: ServedHere, selection: Name, asked: SelectionIn) -> Selec
 async def drop(served: ServedHere, selection: Name, asked: DropIn) -> SelectionOut:
     """Take images out of a selection; those it does not hold are no error."""
     living, leaving = await served.living(), set(asked.image_ids)
-    with kept.changed(served, "selections", {}) as known:
+    with documents.changed(served, "selections", {}) as known:
         require(known, selection)
         known[selection] = [item for item in known[selection] if item["image_id"] not in leaving]
         return _out(selection, known[selection], living)
@@ -90,7 +90,7 @@ async def drop(served: ServedHere, selection: Name, asked: DropIn) -> SelectionO
 async def rename(served: ServedHere, selection: Name, asked: RenameIn) -> SelectionOut:
     """Give a selection another name, which no other bears."""
     living = await served.living()
-    with kept.changed(served, "selections", {}) as known:
+    with documents.changed(served, "selections", {}) as known:
         require(known, selection)
         if asked.to in known and asked.to != selection:
             raise Problem(409, f"there is a selection {asked.to!r} already. Choose another name.")
@@ -101,7 +101,7 @@ async def rename(served: ServedHere, selection: Name, asked: RenameIn) -> Select
 @router.delete("/collections/{name}/selections/{selection}", status_code=204)
 def forget(served: ServedHere, selection: Name) -> None:
     """Forget a selection; its images stay."""
-    with kept.changed(served, "selections", {}) as known:
+    with documents.changed(served, "selections", {}) as known:
         require(known, selection)
         del known[selection]
 

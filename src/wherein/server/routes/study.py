@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from wherein.server import kept
+from wherein.server import documents
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
 from wherein.server.shapes import ImageId, Name, Shape
@@ -51,7 +51,7 @@ class FinishIn(Shape):
 @router.get("/collections/{name}/studies")
 def studies(served: ServedHere) -> list[StudyOut]:
     """Every study of the collection."""
-    known = kept.read(served, "studies", {})
+    known = documents.read(served, "studies", {})
     return [
         StudyOut(name=name, questions=len(study["questions"]), participants=len(study["participants"]))
         for name, study in sorted(known.items())
@@ -61,12 +61,12 @@ def studies(served: ServedHere) -> list[StudyOut]:
 @router.post("/collections/{name}/studies/{study}", status_code=201)
 async def make(served: ServedHere, study: Name) -> StudyOut:
     """A study from the selections: each of four images or more is a question, its first image the query."""
-    chosen, living = kept.read(served, "selections", {}), await served.living()
+    chosen, living = documents.read(served, "selections", {}), await served.living()
     questions = questions_of(
         {name: [item for item in items if item["image_id"] in living] for name, items in chosen.items()}
     )
     sheet({"questions": questions}, "", 0)  # says at once when false candidates are short
-    with kept.changed(served, "studies", {}) as known:
+    with documents.changed(served, "studies", {}) as known:
         if study in known:
             raise Problem(409, f"there is a study {study!r} already. Choose another name.")
         known[study] = {"questions": questions, "participants": {}}
@@ -77,7 +77,7 @@ async def make(served: ServedHere, study: Name) -> StudyOut:
 def begin(served: ServedHere, study: Name) -> SheetOut:
     """A new participant, in the group whose turn it is, and their questions."""
     participant = secrets.token_hex(6)
-    with kept.changed(served, "studies", {}) as known:
+    with documents.changed(served, "studies", {}) as known:
         found = _study(known, study)
         group = len(found["participants"]) % len(GROUPS)
         pages = sheet(found, participant, group)
@@ -89,7 +89,7 @@ def begin(served: ServedHere, study: Name) -> SheetOut:
 @router.post("/collections/{name}/studies/{study}/participants/{participant}/answers", status_code=204)
 def answer(served: ServedHere, study: Name, participant: Name, asked: AnswerIn) -> None:
     """Keep an answer; each question is answered once."""
-    with kept.changed(served, "studies", {}) as known:
+    with documents.changed(served, "studies", {}) as known:
         found = _study(known, study)
         person = _person(found, participant)
         pages = sheet(found, participant, person["group"])
@@ -107,7 +107,7 @@ def answer(served: ServedHere, study: Name, participant: Name, asked: AnswerIn) 
 @router.post("/collections/{name}/studies/{study}/participants/{participant}/finish", status_code=204)
 def finish(served: ServedHere, study: Name, participant: Name, asked: FinishIn) -> None:
     """The last question; only finished participants count."""
-    with kept.changed(served, "studies", {}) as known:
+    with documents.changed(served, "studies", {}) as known:
         found = _study(known, study)
         person = _person(found, participant)
         missing = len(found["questions"]) - len(person["answers"])
@@ -119,7 +119,7 @@ def finish(served: ServedHere, study: Name, participant: Name, asked: FinishIn) 
 @router.get("/collections/{name}/studies/{study}/results")
 def evaluate(served: ServedHere, study: Name) -> dict[str, Any]:
     """Times with and without outlines over all finished participants, and the paired tests."""
-    return results(_study(kept.read(served, "studies", {}), study))
+    return results(_study(documents.read(served, "studies", {}), study))
 
 
 def _study(known: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""FORB: flat objects in the wild."""

@@ -1,0 +1,1 @@
+"""The development sets, each a small look-alike of a benchmark."""

@@ -1,0 +1,1 @@
+"""PROxford and PRParis: ranked images with the pixels of the query object."""

@@ -1,0 +1,81 @@
+"""Pixel retrieval on Oxford and Paris: which images, and which of their pixels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wherein import Hit
+from wherein.bench.evaluate import evaluate
+from wherein.bench.evaluation import Evaluation
+from wherein.bench.located import hit_polygon
+from wherein.bench.pixel import dataset as pixel
+from wherein.bench.revisited.task import files_of_list, query_of, write_ranks
+from wherein.bench.task import DEFAULTS, Answers, Options, Question, Task
+from wherein.errors import SpecError
+
+DATABASE: Final = "database"
+PAIRS: Final = "pairs"
+
+
+@dataclass(frozen=True)
+class PixelTask(Task):
+    """`database`: rank and locate. `pairs`: only locate in the images that are known to be relevant."""
+
+    benchmark: str
+    root: Path
+    dataset: pixel.PixelRetrieval
+    kind: str = DATABASE
+    protocol: str = "official"
+
+    @classmethod
+    def load(cls, benchmark: str, data: Path, options: Options) -> "PixelTask":
+        """Read the truth and the pairs."""
+        options.require_only("task", "distractors", "protocol", benchmark=benchmark)
+        kind = options.task or DEFAULTS["task"]
+        if kind not in (DATABASE, PAIRS):
+            raise SpecError(f"--task {kind} is none of {DATABASE}, {PAIRS}")
+        dataset = pixel.load(data, name=benchmark)
+        return cls(benchmark, data, dataset, kind=kind, protocol=options.protocol or "official")
+
+    @cached_property
+    def _files(self) -> dict[str, Path]:
+        return files_of_list(self.root, self.dataset.truth)
+
+    def images(self) -> dict[str, Path]:
+        """The image list."""
+        return self._files
+
+    def questions(self) -> Sequence[Question]:
+        """One question per query, cropped to its box."""
+        truth = self.dataset.truth
+        return [
+            Question(question_id=str(number), query=query_of(self.root, truth, query))
+            for number, query in enumerate(truth.queries)
+        ]
+
+    def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int], /) -> dict[str, Any]:
+        """The whole ranking, and the outline in every image that has one in the truth."""
+        names = list(self._files)
+        row_of = {names[image]: image for query, image in self.dataset.labels if query == int(question.question_id)}
+        outlines = {str(row_of[hit.image_id]): hit_polygon(hit) for hit in hits if hit.image_id in row_of}
+        return {"ranking": [position[hit.image_id] for hit in hits], "outlines": outlines}
+
+    def evaluate(self, answers: Answers) -> Evaluation:
+        """Write polygons and ranks in the official formats and score them."""
+        answers.out.mkdir(parents=True, exist_ok=True)
+        matches = {
+            f"qimlist_{number}_imlist_{image}": np.array(points, dtype=np.float64).reshape(-1, 2)
+            for number in range(len(self.dataset.truth.queries))
+            for image, points in answers.kept[str(number)]["outlines"].items()
+        }
+        path = answers.out / f"{self.benchmark}_matches.npy"
+        np.save(path, np.array(matches, dtype=object), allow_pickle=True)
+        ranks = None
+        if self.kind == DATABASE:
+            truth = self.dataset.truth
+            ranks = write_ranks(answers.out / f"{truth.name}_ranks.npy", self.root, truth, answers)
+        return evaluate(self.benchmark, data=self.root, predictions=path, ranks=ranks, protocol=self.protocol)

@@ -1,0 +1,1 @@
+"""ROxford and RParis, revisited."""

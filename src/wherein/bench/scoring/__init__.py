@@ -1,1 +1,0 @@
-"""One file per official benchmark: truth and predictions in, an Evaluation out."""

@@ -1,0 +1,1 @@
+"""SearchAD: rare things in driving scenes."""

@@ -1,0 +1,156 @@
+"""SearchAD: each label's support set is a query; texts or examples, curated or drawn at random."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wherein import Hit, Part, Query
+from wherein.bench.evaluate import evaluate
+from wherein.bench.evaluation import Evaluation
+from wherein.bench.located import pixel_box
+from wherein.bench.searchad import dataset as searchad
+from wherein.bench.searchad.variants import variants
+from wherein.bench.task import DEFAULTS, Answers, Options, Question, Task
+from wherein.errors import DataError, SpecError
+
+MODALITIES: Final = ("language", "vision", "multimodal")
+TEXTS: Final = ("first-keyword", "keywords", "all")
+Support = tuple[str, tuple[float, float, float, float]]
+EXAMPLES: Final = 5  # images of a random support set, as many as a curated one has
+
+
+@dataclass(frozen=True)
+class SearchADTask(Task):
+    """Every label of the default queries against the images of a split."""
+
+    benchmark: str
+    root: Path
+    options: Options
+
+    @classmethod
+    def load(cls, benchmark: str, data: Path, options: Options) -> "SearchADTask":
+        """Check the options; the files are read when they are needed."""
+        options.require_only(
+            "split", "modality", "texts", "draw", "seed", "size_thirds", "confusion", "protocol", benchmark=benchmark
+        )
+        _one_of("--modality", options.modality, MODALITIES)
+        _one_of("--texts", options.texts, TEXTS)
+        _one_of("--split", options.split, (*searchad.SPLITS, "test"))
+        if options.draw is not None and options.modality in (None, "language"):
+            raise SpecError("random support sets are sets of examples; add --modality vision or multimodal")
+        return cls(benchmark=benchmark, root=data, options=options)
+
+    @property
+    def split(self) -> str:
+        """The split that is searched."""
+        return self.options.split or DEFAULTS["split"]
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        if self.split == "test":
+            return tuple(searchad.read_test_mapping(self.root).values())
+        return tuple(searchad.read_annotations(self.root, self.split))
+
+    @cached_property
+    def _support(self) -> tuple[searchad.SupportSet, ...]:
+        found = tuple(one for one in searchad.load_queries(self.root) if one.label in searchad.LABELS)
+        if not found:
+            raise DataError(f"{self.root / 'default_queries'} has no query for any of the 90 labels")
+        return found
+
+    def images(self) -> dict[str, Path]:
+        """The images of the split."""
+        return {name: self.root / name for name in self._names}
+
+    def questions(self) -> Sequence[Question]:
+        """One question per label that has a default query."""
+        drawn = self._drawn() if self.options.draw is not None else {}
+        return [
+            Question(question_id=one.label, query=Query(parts=tuple(self._parts(one, drawn.get(one.label)))))
+            for one in self._support
+        ]
+
+    def _parts(self, support: searchad.SupportSet, drawn: Sequence[Support] | None) -> Iterator[Part]:
+        modality = self.options.modality or DEFAULTS["modality"]
+        if modality != "vision":
+            for text in chosen_texts(support, self.options.texts or DEFAULTS["texts"]):
+                yield Part(text=text)
+        if modality != "language":
+            for name, xyxy in support.examples if drawn is None else drawn:
+                yield Part(image=self.root / name, box=pixel_box(self.root / name, xyxy))
+
+    def _drawn(self) -> dict[str, list[Support]]:
+        """A random support set per label, from the boxes of the train split; seeded by label and draw."""
+        by_label: dict[str, dict[str, tuple[float, float, float, float]]] = {}
+        for image, entries in searchad.read_annotations(self.root, "train").items():
+            for label, (x1, y1, x2, y2) in entries:
+                if (x2 - x1) * (y2 - y1) >= searchad.MIN_AREA:
+                    by_label.setdefault(label, {}).setdefault(image, (x1, y1, x2, y2))
+        drawn = {}
+        for label, found in sorted(by_label.items()):
+            names = sorted(found)
+            number = searchad.LABELS.index(label) if label in searchad.LABELS else len(searchad.LABELS)
+            rng = np.random.default_rng([self.options.seed or 0, self.options.draw or 0, number])
+            picked = rng.choice(len(names), size=min(EXAMPLES, len(names)), replace=False)
+            drawn[label] = [(names[i], found[names[i]]) for i in sorted(picked.tolist())]
+        return drawn
+
+    def keep(self, _question: Question, hits: Sequence[Hit], position: Mapping[str, int], /) -> dict[str, Any]:
+        """The whole ranking."""
+        return {"ranking": [position[hit.image_id] for hit in hits]}
+
+    def evaluate(self, answers: Answers) -> Evaluation:
+        """Write `{label: [paths]}` and score it as the devkit does."""
+        path = answers.out / f"searchad_{self.split}.json"
+        write_predictions(path, answers, known=set(self._names))
+        if self.split == "test":
+            note = f"the truth of the test split is not public; {path} is ready to be made a submission"
+            return Evaluation(self.benchmark, "official", {}, (), (), (note,), ())
+        scored = evaluate(
+            "searchad", data=self.root, predictions=path, split=self.split, protocol=self.options.protocol or "official"
+        )
+        found = variants(self.root, self.split, answers, options=self.options)
+        scores = {**scored.scores, **({"variants": found} if found else {})}
+        unread = [f"{one.label}: {', '.join(one.unread)}" for one in self._support if one.unread]
+        notes = (f"parts of the default queries were not understood: {'; '.join(unread[:3])}",) if unread else ()
+        return Evaluation(
+            benchmark=scored.benchmark,
+            protocol=scored.protocol,
+            scores=scores,
+            queries=scored.queries,
+            curves=scored.curves,
+            warnings=(*scored.warnings, *notes),
+            reference=scored.reference,
+        )
+
+
+def _one_of(flag: str, value: str | None, known: Sequence[str]) -> None:
+    if value is not None and value not in known:
+        raise SpecError(f"{flag} {value} is none of {', '.join(known)}")
+
+
+def chosen_texts(support: searchad.SupportSet, texts: str) -> tuple[str, ...]:
+    """The first keyword, the keywords, or keywords and descriptions of a support set."""
+    keywords = support.keywords or support.descriptions[:1]
+    if not keywords:
+        raise DataError(f"the default query of {support.label} has no text; use --modality vision")
+    if texts == "first-keyword":
+        return keywords[:1]
+    return keywords if texts == "keywords" else (*support.keywords, *support.descriptions)
+
+
+def write_predictions(path: Path, answers: Answers, *, known: set[str]) -> None:
+    """The devkit's prediction file, one label at a time; distractors are left out."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        file.write("{")
+        for number, (label, kept) in enumerate(answers.kept.items()):
+            names = (answers.image_ids[row] for row in kept["ranking"])
+            ranking = [name for name in names if name in known]
+            file.write(("," if number else "") + f"\n{json.dumps(label)}: {json.dumps(ranking)}")
+        file.write("\n}\n")

@@ -1,0 +1,1 @@
+"""Sub-region search: text and a box find a known frame."""

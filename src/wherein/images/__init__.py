@@ -1,0 +1,1 @@
+"""Files and bytes become images: decoding, videos, finding files, image pyramids, proposals."""

@@ -1,0 +1,113 @@
+"""Finding files: every image and video below a folder, whatever its name, each once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from wherein.images.image import IMAGE_SUFFIXES, looks_like_image
+from wherein.images.video import VIDEO_SUFFIXES
+
+_TS_PACKET: Final = 188
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file worth reading."""
+
+    path: Path
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Something that was passed over, and why."""
+
+    path: Path
+    reason: str
+
+
+def walk(folder: Path) -> Iterator[Found | Passed]:
+    """Every image and video below `folder`, by name, each folder once. Hidden names are left out.
+
+    Links to folders are followed last, so that a file reachable both ways keeps its own path.
+    """
+    seen = set[tuple[int, int]]()
+    waiting, linked = [folder], list[Path]()
+    while waiting or linked:
+        current = waiting.pop() if waiting else linked.pop(0)
+        try:
+            status = current.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            entries = sorted(os.scandir(current), key=lambda entry: entry.name)
+        except OSError as error:
+            yield Passed(current, f"folder cannot be read ({error.strerror}); check its permissions")
+            continue
+        folders = list[Path]()
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            path = Path(entry.path)
+            if _is_folder(entry):
+                (linked if entry.is_symlink() else folders).append(path)
+            else:
+                found = look(path)
+                if found is not None:
+                    yield found
+        waiting.extend(reversed(folders))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself: looked at as a file, it says what is wrong
+        return False
+
+
+def _is_transport_stream(head: bytes) -> bool:
+    """`.ts` is MPEG's transport stream, packets that each begin with G, and also TypeScript."""
+    return len(head) > _TS_PACKET and head[0] == head[_TS_PACKET] == ord("G")
+
+
+def look(path: Path) -> Found | Passed | None:
+    """One file: Found when its name or first bytes are an image's or a video's; None when it is neither."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        return Passed(path, "its name is not valid Unicode; rename it")
+    try:
+        status = path.stat()
+        if not path.is_file():
+            return None
+        suffix = path.suffix.lower()
+        if suffix == ".ts" or suffix not in IMAGE_SUFFIXES | VIDEO_SUFFIXES:
+            with path.open("rb") as file:
+                head = file.read(_TS_PACKET + 1)
+            if not looks_like_image(head[:32]) and not (suffix == ".ts" and _is_transport_stream(head)):
+                return None
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        return Passed(path, reason) if path.suffix.lower() in IMAGE_SUFFIXES | VIDEO_SUFFIXES else None
+    return Found(path, status.st_size, status.st_mtime_ns)
+
+
+def exists(path: Path) -> bool:
+    """Whether something is at a path, also where it is not ours to look at."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def printable(path: Path) -> str:
+    """A path as text that can be printed and stored, whatever bytes its name has."""
+    return str(path).encode("utf-8", "backslashreplace").decode()

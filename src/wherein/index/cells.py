@@ -1,0 +1,104 @@
+"""Grids of patches → cells: the mean patch of each place of an image.
+
+A collection keeps the mean patch of each sixth at full width (the layer `cells`); the cells of every static grid are
+means of those, since halves, thirds and quarters of an image are made of sixths or nearly so. A cosine with such a
+mean is a mean of products over its length, so sixths are all that is stored and read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from wherein.arrays import Floats, Ints
+from wherein.store.shards import Array, in_parallel
+from wherein.values.masks import coverage
+from wherein.values.region import Box, Grid
+
+CELLS_HW: Final = (6, 6)
+BLOCK_VALUES: Final = 1 << 18
+"""So many numbers at a time stay in a core's cache, where reading them costs least."""
+
+
+def blocks(rows: int, *, size: int) -> Iterator[slice]:
+    """A few rows at a time, of `size` numbers each."""
+    step = max(1, BLOCK_VALUES // max(1, size))
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
+
+
+def sixths(patches: Floats) -> Floats:
+    """(n, gh, gw, d) patches → (n, 6, 6, d): the mean patch of each sixth; the longest of an image has unit norm."""
+    flat = patches.reshape(len(patches), -1, patches.shape[-1])
+    means = np.matmul(_sixths_of(patches.shape[1], patches.shape[2]), flat)
+    longest = np.linalg.norm(means, axis=-1).max(axis=1, initial=1e-12)
+    return np.asarray((means / longest[:, None, None]).reshape(len(patches), *CELLS_HW, -1), np.float32)
+
+
+@cache
+def _sixths_of(gh: int, gw: int) -> Floats:
+    """(36, gh · gw): what each sixth takes of each patch."""
+    return np.stack([coverage(cell, shape=(gh, gw)).ravel() for cell in Grid(36).boxes()])
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRows:
+    """What is stored of places of every image, as whole numbers; only their direction counts."""
+
+    values: Array
+    """(n, places, d), int8: a shard, or what was read of it"""
+    rows: Ints
+    """(r,) its rows in use"""
+    images: Ints
+    """(r,) the number of the image that each is of"""
+
+    def blocks(self, places: Ints) -> Iterator[tuple[Ints, Floats]]:
+        """(images (b,), their values (b, chosen places, d))."""
+        for some in blocks(len(self.rows), size=len(places) * self.values.shape[-1]):
+            yield self.images[some], self.values[self.rows[some, None], places].astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells of a grid in every image, each the mean of some places of it, of unit length."""
+
+    stored: Sequence[PlaceRows]
+    shares: Floats
+    """(cells, places): what each cell takes of each place"""
+    lengths: Floats
+    """(cells, images): how long each mean is before it is scaled"""
+
+    def cosines(self, queries: Floats, chosen: Sequence[int]) -> Floats:
+        """(m, d) queries with the chosen cells: (chosen, m, images); 0 where a cell shows nothing."""
+        shares = self.shares[list(chosen)]
+        places = np.flatnonzero(shares.any(axis=0))
+        found = np.zeros((self.lengths.shape[1], len(chosen), len(queries)), np.float32)
+
+        def look(stored: PlaceRows) -> None:
+            for images, values in stored.blocks(places):
+                found[images] = np.matmul(shares[:, places], values @ queries.T)
+
+        in_parallel(look, self.stored)
+        lengths = np.maximum(self.lengths[list(chosen), None], 1e-12)
+        return np.asarray(found.transpose(1, 2, 0) / lengths, np.float32)
+
+
+def shares_of(cells: Sequence[Box]) -> Floats:
+    """(cells, 36): what each cell of a grid takes of each sixth."""
+    return np.stack([coverage(cell, shape=CELLS_HW).ravel() for cell in cells])
+
+
+def lengths_of(stored: Sequence[PlaceRows], shares: Floats, *, images: int) -> Floats:
+    """(cells, images): the length of each cell's mean."""
+    lengths = np.zeros((len(shares), images), np.float32)
+
+    def look(some: PlaceRows) -> None:
+        for numbers, values in some.blocks(np.arange(shares.shape[1])):
+            lengths[:, numbers] = np.linalg.norm(np.matmul(shares, values), axis=-1).T
+
+    in_parallel(look, stored)
+    return lengths

@@ -1,0 +1,71 @@
+"""Which kinds of layers a collection keeps, what they hold and lack. It remembers what it was indexed with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from wherein.errors import InputError
+from wherein.indexing.embed import DEFAULT_KINDS, LAYER_KINDS, is_grid, is_local
+from wherein.store.store import THUMBS, Manifest, Store
+from wherein.values.records import LayerInfo
+from wherein.values.region import Grid
+
+
+def kinds_to_keep(manifest: Manifest, *, encoder: str, asked: Sequence[str] | str | None) -> tuple[str, ...]:
+    """What is filled by an encoder: the kinds kept of it, local features and thumbs, and what is asked for.
+
+    A new collection keeps what is asked for, or DEFAULT_KINDS; a new encoder what the one it may replace has.
+    """
+    kept = [*_kinds_of(manifest, encoder)]
+    if asked is None:
+        kept = kept or _kinds_of(manifest, manifest.encoder) or [*DEFAULT_KINDS]
+    shared = [layer.kind for layer in manifest.layers.values() if _is_shared(layer.kind)]
+    more = [asked] if isinstance(asked, str) else asked or []
+    kinds = tuple(dict.fromkeys([*kept, *shared, *more]))
+    check_kinds(kinds)
+    return kinds
+
+
+def check_kinds(kinds: Sequence[str]) -> None:
+    """Refuse kinds that no collection can have."""
+    unknown = [kind for kind in kinds if kind not in LAYER_KINDS and not is_grid(kind) and not is_local(kind)]
+    if unknown or "global" not in kinds:
+        known = f"{', '.join(LAYER_KINDS)} and grids such as static-9"
+        raise InputError(f"layers {', '.join(kinds)}: choose from {known}; global is needed.")
+    for grid in filter(is_grid, kinds):
+        Grid.parse(grid)
+
+
+def describe_layers(store: Store) -> tuple[LayerInfo, ...]:
+    """What each layer holds."""
+    sizes, rows = Counter[str](), Counter[str]()
+    for _, name, written in store.catalogue.shards():
+        sizes[name] += written.bytes
+        rows[name] += written.rows
+    return tuple(
+        LayerInfo(layer.kind, layer.spec, covered, sizes[name] / max(rows[name], 1) * per_image)
+        for name, layer in store.manifest.layers.items()
+        for covered in [store.catalogue.covered(name)]
+        for per_image in [store.catalogue.rows_of(name) / max(covered, 1)]
+    )
+
+
+def shortfalls(covered: Mapping[str, int], *, living: int, mend: str) -> tuple[str, ...]:
+    """What a person should know of layers that lack some of the living images; the command `mend` completes them."""
+    return tuple(
+        f"{layer} covers {images:,} of {living:,} images: run `{mend}` to complete it."
+        for layer, images in covered.items()
+        if images < living
+    )
+
+
+def _kinds_of(manifest: Manifest, encoder: str) -> list[str]:
+    """The kinds that are kept of an encoder, whatever its weights were."""
+    layers = manifest.layers.values()
+    return list(dict.fromkeys(one.kind for one in layers if one.spec == encoder and not _is_shared(one.kind)))
+
+
+def _is_shared(kind: str) -> bool:
+    """Whether a layer is made without the encoder."""
+    return is_local(kind) or kind == THUMBS

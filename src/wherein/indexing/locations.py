@@ -1,0 +1,50 @@
+"""Where folders are indexed into: found, and checked before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wherein.collection import nearest, open
+from wherein.encoders import load
+from wherein.errors import CollectionNotFound, InputError
+from wherein.images.walk import Found, look
+from wherein.indexing.embed import features_of
+from wherein.indexing.layer_choice import check_kinds
+from wherein.indexing.names import plain_path
+from wherein.store.store import is_collection
+
+
+def targets_of(paths: Sequence[Path]) -> list[Path]:
+    """Folders and files to index, as roots are written; what cannot be indexed is refused."""
+    targets = [plain_path(path) for path in paths]
+    for target in targets:
+        if not target.exists():
+            raise InputError(f"{target}: does not exist. Check the spelling of the folder to index.")
+        if not target.is_dir() and not isinstance(look(target), Found):
+            raise InputError(f"{target}: is not an image or a video that can be read. Name a folder or an image.")
+    return targets
+
+
+def home_of(target: Path) -> Path:
+    """Where a target is indexed into: its own collection, the nearest above that holds it, or a new one of its own."""
+    folder = target if target.is_dir() else target.parent
+    if is_collection(folder):
+        return folder
+    try:
+        above = nearest(folder)
+    except CollectionNotFound:
+        return folder
+    with open(above) as opened:
+        return above if any(target.is_relative_to(root) for root in opened.roots.values()) else folder
+
+
+def check_new(home: Path, *, encoder: str | None, layers: Sequence[str] | None) -> None:
+    """Refuse what a collection that is not there yet could not be filled with: a slip must leave nothing behind."""
+    if is_collection(home):
+        return
+    if layers is not None:
+        check_kinds(layers)
+        features_of(layers)
+    if encoder is not None:
+        load(encoder)

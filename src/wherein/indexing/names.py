@@ -1,0 +1,63 @@
+"""What people call images: ids, paths of files and films, folders."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wherein.errors import ImageNotFound, InputError
+from wherein.images.image import ImageLike
+from wherein.store.store import Store
+from wherein.values.records import Filter
+
+
+def image_id_of(root: str, path: str) -> str:
+    """The stable name of a file: its path in its root, after the root's name where it has one."""
+    return f"{root}/{path}" if root else path
+
+
+def plain_path(name: str | os.PathLike[str]) -> Path:
+    """A path as the roots are written: absolute, without `..` or `~`."""
+    return Path(os.path.abspath(os.path.expanduser(name)))  # noqa: PTH100, PTH111 — "~" may be no user
+
+
+def named_image(source: Any) -> tuple[str, ImageLike]:
+    """An image from memory with its id, checked."""
+    if not isinstance(source, tuple) or len(source) != 2 or not isinstance(source[0], str):
+        raise InputError(f"cannot add a {type(source).__name__}: give a folder, a file, or (image_id, image).")
+    if not source[0].strip():
+        raise InputError("an image_id is empty: give the image a name.")
+    return source
+
+
+def ids_of(store: Store, name: str | os.PathLike[str]) -> list[str]:
+    """The image_ids that a name means: an id, or the path of a file; a film is all its keyframes."""
+    catalogue, path = store.catalogue, plain_path(name)
+    if catalogue.image_at(str(name)) is not None:
+        return [str(name)]
+    for root in store.manifest.roots:
+        base = store.root_path(root)
+        inside = [path.relative_to(base).as_posix()] if path.is_relative_to(base) else []
+        if str(name).startswith(image_id_of(root, "")):
+            inside.append(str(name).removeprefix(image_id_of(root, "")))
+        for place in inside:
+            file = catalogue.file_at(root, place)
+            if file is not None:
+                return [record.image_id for _, record in catalogue.images_of(file)]
+            if catalogue.image_at(image_id_of(root, place)) is not None:
+                return [image_id_of(root, place)]
+    raise ImageNotFound(f"{name}: no image of that id or path in {store.folder}.")
+
+
+def by_ids(store: Store, filter_: Filter) -> Filter:
+    """A filter whose folder is said as ids are: where it is a path below a root, from that root on."""
+    if filter_.folder is None:
+        return filter_
+    path = Path(os.path.normpath(filter_.folder))
+    for root in store.manifest.roots if path.is_absolute() else ():
+        if path.is_relative_to(store.root_path(root)):
+            inside = path.relative_to(store.root_path(root)).as_posix()
+            return replace(filter_, folder=image_id_of(root, inside))
+    return filter_

@@ -1,0 +1,377 @@
+"""Bring a collection up to date with folders: what is new, changed, renamed, doubled or gone."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from wherein.encoders import Encoder
+from wherein.errors import InputError
+from wherein.images.image import ImageLike
+from wherein.images.video import keyframe_id
+from wherein.images.walk import Found, Passed, exists, look, printable, walk
+from wherein.indexing.duplicates import Contents, moved_along, origin
+from wherein.indexing.embed import Embedder, Known, Skipped, Task, features_of, layers_of, local_layer
+from wherein.indexing.names import image_id_of
+from wherein.store.store import THUMBS, Layer, Piece, Store
+from wherein.values.records import MEMORY_ROOT, FileRecord, ImageRecord
+
+_COMMIT_FILES: Final = 1024
+_COMMIT_SECONDS: Final = 3.0
+_EXTRAS: Final = ("av", "pillow_heif", "rawpy")
+_NO_MEANS: Final = ""
+"""The means of what is left out for a reason that may pass at any time: no real ones equal it, so it is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A file that was left out, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class AddReport:
+    """What an `add` did, in images; skipped and unchanged in files."""
+
+    added: int = 0
+    changed: int = 0
+    renamed: int = 0
+    duplicates: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    skipped: list[Skip] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an `add` is, in files."""
+
+    done: int
+    total: int
+    skip: Skip | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How files are read."""
+
+    kinds: Sequence[str]
+    workers: int
+    max_pixels: int
+
+
+class Sync:
+    """One run of indexing; the caller holds the writer's lock."""
+
+    def __init__(
+        self, store: Store, encoder: Encoder, settings: Settings, on_progress: Callable[[Progress], None]
+    ) -> None:
+        self._store, self._encoder, self._settings = store, encoder, settings
+        self._on_progress = on_progress
+        self._layers: tuple[Layer, ...] = layers_of(encoder, settings.kinds)
+        local = [local_layer(kind, family) for kind, family in features_of(settings.kinds).items()]
+        self._layers = (*self._layers, *local)
+        names = [layer.name for layer in self._layers]
+        self._wanted = [*names, *([THUMBS] if THUMBS in settings.kinds else [])]
+        self._means = _means(settings)
+        self._report = AddReport()
+        self._tasks = dict[tuple[str, str], Task]()
+        self._fresh = set[tuple[str, str]]()
+        self._gone = dict[tuple[str, str], int]()
+        self._pieces = list[Piece]()
+        self._skips = list[Skipped]()
+        self._touched = list[tuple[int, FileRecord]]()
+        self._elsewhere = list[Known]()
+        self._committed = time.monotonic()
+        self._contents: Contents
+        self._total = 0
+        self._done = 0
+
+    def run(self, folders: Sequence[Path], images: Sequence[tuple[str, ImageLike]] = ()) -> AddReport:
+        """Make the collection hold what `folders` (folders or files) hold now, and `images`."""
+        started = time.monotonic()
+        thumbs = [Layer(THUMBS, THUMBS)] if THUMBS in self._settings.kinds else []
+        self._store.add_layers([*self._layers, *thumbs])
+        if not self._store.manifest.encoder:
+            self._store.serve(self._encoder.spec)
+        complete = self._store.catalogue.files_with_layer(self._wanted)
+        inner = [root for folder in folders for root in self._roots_below(folder) if root.is_dir()]
+        for folder in dict.fromkeys([*folders, *inner]):
+            self._plan(folder, complete)
+        self._plan_memory(images)
+        self._total = len(self._tasks) + self._report.unchanged
+        self._done = self._report.unchanged
+        self._on_progress(Progress(self._done, self._total))
+        with closing(self._store.catalogue.reader()) as reader:
+            self._contents = Contents(reader, self._wanted)
+            while self._tasks:
+                tasks, self._tasks = self._tasks, {}
+                self._embed(list(tasks.values()))
+                self._settle()
+                self._contents.each_once = False  # what comes back now is read, whatever else is like it
+        self._bury()
+        self._drop_moved_roots()
+        catalogue = self._store.catalogue
+        if catalogue.covered(self._layers[0].name) == catalogue.counts()[0]:
+            self._store.serve(self._encoder.spec)
+        self._report.seconds = time.monotonic() - started
+        return self._report
+
+    # what there is to do
+
+    def _plan(self, target: Path, complete: set[int]) -> None:
+        root, scope = self._locate(target)
+        base = self._store.root_path(root)
+        if not base.is_dir():
+            way_out = f"Connect its disk, or forget it with `wherein remove {shlex.quote(str(base))}`."
+            reason = f"the folder is not there; its images stay as they were. {way_out}"
+            self._skip(Skip(str(base), reason))
+            self._note_skips([Skipped(FileRecord(root, "", 0, 0), reason, passing=True)])
+            return
+        known = self._store.catalogue.files(root, scope)
+        skipped = self._store.catalogue.skipped(root)
+        unseen, blocked, again = dict(known), dict[str, Skipped](), set[str]()
+        inner = self._roots_below(base)
+        for found in self._look(target):
+            if any(found.path.is_relative_to(other) for other in inner):
+                continue  # it is in the collection already, under the name of its own root
+            path = found.path.relative_to(base).as_posix()
+            if isinstance(found, Passed):
+                left_out = FileRecord(root, printable(Path(path)), 0, 0)
+                blocked[path] = Skipped(left_out, found.reason, passing=True)
+                self._skip(Skip(printable(found.path), found.reason))
+                continue
+            unseen.pop(path, None)
+            file, size, mtime = known.get(path, (0, -1, -1))
+            if (size, mtime) == (found.size, found.mtime_ns) and file in complete:
+                self._report.unchanged += 1
+            elif path in skipped and skipped[path][:3] == (found.size, found.mtime_ns, self._means):
+                again.add(path)
+                self._skip(Skip(str(found.path), skipped[path][3]))
+            else:
+                self._fresh.update([(root, path)] if not file else [])
+                record = FileRecord(root, path, found.size, found.mtime_ns)
+                self._tasks[root, path] = Task(record, image_id_of(root, path), found.path)
+        hidden = list(blocked)
+        lost = {path: file for path, (file, _, _) in unseen.items() if not _below(path, hidden)}
+        self._gone.update({(root, path): file for path, file in lost.items()})
+        here = [path for path in skipped if not path or _below(path, [scope])]
+        self._note_skips(blocked.values(), forget=[(root, path) for path in here if path not in again])
+
+    def _roots_below(self, folder: Path) -> list[Path]:
+        """Roots inside a folder: they were indexed before it was, and keep their ids."""
+        roots = map(self._store.root_path, self._store.manifest.roots)
+        return [root for root in roots if root != folder and root.is_relative_to(folder)]
+
+    def _look(self, target: Path) -> Iterator[Found | Passed]:
+        if target.is_dir():
+            yield from walk(target)
+        elif os.path.lexists(target):
+            found = look(target)
+            yield found if found is not None else Passed(target, "is not an image or a video")
+
+    def _locate(self, target: Path) -> tuple[str, str]:
+        """The root that holds `target`, and the path of `target` in it; a new root where none does."""
+        for name in self._store.manifest.roots:
+            base = self._store.root_path(name)
+            if target.is_relative_to(base):
+                path = target.relative_to(base).as_posix()
+                return name, "" if path == "." else path
+        folder = target if target.is_dir() else target.parent
+        if not folder.is_dir() or not os.path.lexists(target):
+            raise InputError(f"{printable(target)}: does not exist. Check the spelling of the folder to index.")
+        if printable(folder) != str(folder):
+            raise InputError(f"{printable(folder)}: its name is not valid Unicode. Rename the folder, then index it.")
+        return self._store.add_root(folder), "" if folder == target else target.name
+
+    def _plan_memory(self, images: Sequence[tuple[str, ImageLike]]) -> None:
+        catalogue = self._store.catalogue
+        known = catalogue.files(MEMORY_ROOT) if images else {}
+        now = time.time_ns()
+        for image_id, image in images:
+            key = catalogue.image_at(image_id)
+            if key is not None and catalogue.describe(key)[1].root != MEMORY_ROOT:
+                raise InputError(f"{image_id}: is the id of a file in this collection. Choose another id.")
+            if image_id not in known:
+                self._fresh.add((MEMORY_ROOT, image_id))
+            record = FileRecord(MEMORY_ROOT, image_id, 0, now)
+            self._tasks[MEMORY_ROOT, image_id] = Task(record, image_id, image)
+
+    # doing it
+
+    def _embed(self, tasks: Sequence[Task]) -> None:
+        embedder = Embedder(
+            self._encoder,
+            kinds=self._settings.kinds,
+            known=self._contents.known,
+            workers=self._settings.workers,
+            max_pixels=self._settings.max_pixels,
+        )
+        try:
+            with closing(embedder.run(tasks)) as outcomes:
+                for outcome in outcomes:
+                    if isinstance(outcome, Piece):
+                        self._take(outcome)
+                    elif isinstance(outcome, Known):
+                        self._recognise(outcome)
+                    else:
+                        self._leave_out(outcome)
+                    waiting = len(self._pieces) + len(self._skips) + len(self._touched)
+                    if waiting >= _COMMIT_FILES or time.monotonic() - self._committed > _COMMIT_SECONDS:
+                        self._commit()
+        finally:
+            self._commit()  # also after Ctrl-C: what is encoded is kept
+
+    def _take(self, piece: Piece) -> None:
+        self._pieces.append(piece)
+        if (piece.file.root, piece.file.path) in self._fresh:
+            self._report.added += 1
+        else:
+            self._report.changed += 1
+        if piece.last:
+            self._step()
+
+    def _recognise(self, known: Known) -> None:
+        """Content that the collection has: at this very path, or elsewhere, which is settled when all is seen."""
+        for file, record, gone in self._contents.of(known.file.hash):
+            if not gone and (record.root, record.path) == (known.file.root, known.file.path):
+                self._touched.append((file, known.file))
+                self._report.unchanged += 1
+                self._step()
+                return
+        self._elsewhere.append(known)
+
+    def _leave_out(self, skipped: Skipped) -> None:
+        self._skips.append(skipped)
+        root = skipped.file.root
+        base = Path() if root == MEMORY_ROOT else self._store.root_path(root)
+        self._skip(Skip(str(base / skipped.file.path), skipped.reason))
+        self._step()
+
+    def _commit(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        skips, self._skips = self._skips, []
+        touched, self._touched = self._touched, []
+        if pieces:
+            self._store.commit(pieces)
+        self._note_skips(skips)
+        if touched:
+            with self._store.catalogue.transaction():
+                for file, record in touched:
+                    self._store.catalogue.touch_file(file, record)
+                    self._store.catalogue.drop_skipped([(record.root, record.path)])
+        self._committed = time.monotonic()
+
+    def _note_skips(self, skips: Collection[Skipped], *, forget: Sequence[tuple[str, str]] = ()) -> None:
+        catalogue = self._store.catalogue
+        if not skips and not forget:
+            return
+        with catalogue.transaction():
+            catalogue.drop_skipped(forget)
+            for skipped in skips:
+                means = _NO_MEANS if skipped.passing else self._means
+                catalogue.put_skipped(skipped.file, means=means, reason=skipped.reason)
+                if not skipped.passing:  # it may have been an image once; what it showed is no longer there
+                    catalogue.bury_path(skipped.file.root, skipped.file.path)
+
+    def _settle(self) -> None:
+        """Renames and duplicates, decided when the content of every path of this run is known."""
+        settled = sorted(self._elsewhere, key=lambda known: (known.file.root, known.file.path))
+        now = {(known.file.root, known.file.path): known.file.hash for known in settled}
+        self._elsewhere = []
+        for start in range(0, len(settled), _COMMIT_FILES):
+            with self._store.catalogue.transaction():
+                for known in settled[start : start + _COMMIT_FILES]:
+                    self._place(known, now)
+
+    def _place(self, known: Known, now: dict[tuple[str, str], bytes]) -> None:
+        catalogue, file = self._store.catalogue, known.file
+        same = [entry for entry in catalogue.files_with_hash(file.hash) if catalogue.has_layers(entry[0], self._wanted)]
+        if not same:  # its twin of this run could not be read after all
+            self._tasks[file.root, file.path] = known.task
+            return
+        here = (file.root, file.path)
+        left = [twin for twin in same if twin[2] or self._has_left(twin[1], file, now)]
+        catalogue.drop_skipped([here])
+        if left:
+            key, record, _ = origin(left, file, catalogue)
+            images = self._rename(key, known)
+            self._gone.pop((record.root, record.path), None)
+            if (record.root, record.path) == here:
+                self._report.added += images  # back where it was
+            else:
+                self._report.renamed += images
+        else:
+            self._report.duplicates += self._double(same[0][0], known)
+        self._step()
+
+    def _has_left(self, record: FileRecord, file: FileRecord, now: dict[tuple[str, str], bytes]) -> bool:
+        place = (record.root, record.path)
+        if place in self._gone or now.get(place, record.hash) != record.hash:
+            return True
+        if record.root not in self._store.manifest.roots:
+            return False
+        base = self._store.root_path(record.root)
+        return not exists(base / record.path) if base.is_dir() else moved_along(record, file)
+
+    def _rename(self, file: int, known: Known) -> int:
+        catalogue = self._store.catalogue
+        catalogue.touch_file(file, known.file)
+        images = catalogue.images_of(file)
+        for image, record in images:
+            catalogue.rename_image(image, _image_id(known.task, record))
+        return len(images)
+
+    def _double(self, file: int, known: Known) -> int:
+        catalogue = self._store.catalogue
+        twin = catalogue.put_file(known.file, whole=True)
+        images = catalogue.images_of(file)
+        for image, record in images:
+            own = replace(record, image_id=_image_id(known.task, record))
+            catalogue.copy_rows(image, catalogue.put_image(twin, own))
+        return len(images)
+
+    def _bury(self) -> None:
+        catalogue = self._store.catalogue
+        self._report.removed = sum(len(catalogue.images_of(file)) for file in self._gone.values())
+        with catalogue.transaction():
+            catalogue.bury_files(self._gone.values())
+            catalogue.drop_replaced()
+
+    def _drop_moved_roots(self) -> None:
+        """Forget roots that are not there and of which nothing is left: their files have been found elsewhere."""
+        for name in list(self._store.manifest.roots):
+            if not self._store.root_path(name).is_dir() and not self._store.catalogue.files(name):
+                self._store.drop_root(name)
+
+    def _skip(self, skip: Skip) -> None:
+        self._report.skipped.append(skip)
+        self._on_progress(Progress(self._done, self._total, skip))
+
+    def _step(self) -> None:
+        self._done += 1
+        self._on_progress(Progress(self._done, self._total))
+
+
+def _means(settings: Settings) -> str:
+    """What decides whether a file can be read, besides the file: a skipped one is tried again when this changes."""
+    extras = [name for name in _EXTRAS if find_spec(name) is not None]
+    return f"max_pixels={settings.max_pixels} {' '.join(extras)}"
+
+
+def _image_id(task: Task, record: ImageRecord) -> str:
+    return task.image_id if record.seconds is None else keyframe_id(task.image_id, record.seconds)
+
+
+def _below(path: str, scopes: Sequence[str]) -> bool:
+    return any(not scope or path == scope or path.startswith(f"{scope}/") for scope in scopes)

@@ -1,0 +1,1 @@
+"""A ranking becomes a table, JSON, a page or an export."""

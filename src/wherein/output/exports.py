@@ -1,0 +1,174 @@
+"""Hits for other programs: COCO JSON, a folder that FiftyOne reads, pictures with the hits outlined."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wherein.arrays import Mask
+from wherein.errors import ImageError, InputError
+from wherein.images.image import ImageLike, Pixels, decode
+from wherein.store.shards import unwritable_told, write_durably
+from wherein.values.masks import box_mask, resized, to_rle
+from wherein.values.region import Box
+
+if TYPE_CHECKING:
+    from wherein.values.ranking import Hit, Ranking
+
+ThumbOf = Callable[[str], bytes | None]
+
+MARK: Final = (255, 122, 47)
+DIMMED: Final = 0.35
+_WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
+_OVERLAY_SIDE: Final = 1024
+
+
+def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf = lambda _: None) -> Path:
+    """Write a ranking as `coco:FILE`, `fiftyone:FOLDER` or `overlays:FOLDER`; returns what was written.
+
+    `thumb_of` (a collection's `thumb`) shows hits whose file is a video, or not here.
+    """
+    kind, _, name = target.partition(":")
+    if kind not in ("coco", "fiftyone", "overlays") or not name:
+        raise InputError(f"export to {target!r}: write coco:FILE, fiftyone:FOLDER or overlays:FOLDER.")
+    path = Path(name).expanduser()
+    with unwritable_told(path):
+        if kind == "coco":
+            write_durably(path, json.dumps(coco(ranking), ensure_ascii=False).encode())
+        elif kind == "fiftyone":
+            write_fiftyone(ranking, path, thumb_of=thumb_of)
+        else:
+            write_overlays(ranking, path, thumb_of=thumb_of)
+    return path
+
+
+def coco(ranking: Ranking, *, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """The hits as a COCO document: one category, the query; a hit without a region is annotated as a whole."""
+    files = names or [hit.image_id for hit in ranking]
+    return {
+        "info": {"description": f"wherein: {ranking.query}"},
+        "categories": [{"id": 1, "name": ranking.query, "supercategory": ""}],
+        "images": [
+            {"id": number, "file_name": file, "width": hit.size_wh[0], "height": hit.size_wh[1]}
+            for number, (hit, file) in enumerate(zip(ranking, files, strict=True), 1)
+        ],
+        "annotations": [_annotation(number, hit) for number, hit in enumerate(ranking, 1)],
+    }
+
+
+def _annotation(number: int, hit: Hit) -> dict[str, Any]:
+    width, height = hit.size_wh
+    x1, y1, x2, y2 = (hit.box or _WHOLE).xyxy
+    # COCO masks have the size of their image.
+    mask = region_mask(hit, size_wh=hit.size_wh)
+    return {
+        "id": number,
+        "image_id": number,
+        "category_id": 1,
+        "bbox": [x1 * width, y1 * height, (x2 - x1) * width, (y2 - y1) * height],
+        "area": int(mask.sum()),
+        "segmentation": to_rle(mask),
+        "iscrowd": 0,
+        "score": hit.score,
+    }
+
+
+def region_mask(hit: Hit, *, size_wh: tuple[int, int]) -> Mask:
+    """The pixels of a hit's region at a resolution: its mask, else its box, else everything."""
+    if hit.mask is None:
+        return box_mask(hit.box or _WHOLE, size_wh=size_wh)
+    return resized(hit.mask, size_wh=size_wh)
+
+
+def write_fiftyone(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf) -> None:
+    """A folder in FiftyOne's COCODetectionDataset layout: `data/` with the pictures, `labels.json`.
+
+    Pictures are linked where the disk can, else copied; a keyframe or an image from memory is its thumb.
+    """
+    data = folder / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    names = []
+    for number, hit in enumerate(ranking, 1):
+        whole = hit.path is not None and hit.seconds is None and hit.path.is_file()
+        suffix = hit.path.suffix if whole and hit.path is not None else ".jpg"
+        name = f"{number:04d}-{_plain(hit.image_id)}{suffix}"
+        if whole and hit.path is not None:
+            _link(hit.path, data / name)
+        else:
+            write_durably(data / name, thumb_of(hit.image_id) or _png(np.zeros((*hit.size_wh[::-1], 3), np.uint8)))
+        names.append(name)
+    write_durably(folder / "labels.json", json.dumps(coco(ranking, names=names), ensure_ascii=False).encode())
+
+
+def _plain(image_id: str) -> str:
+    return re.sub(r"[^\w-]+", "_", Path(image_id).stem)[:80]
+
+
+def _link(source: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def write_overlays(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf) -> None:
+    """One PNG a hit, named by its rank: its region outlined, the rest dimmed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, hit in enumerate(ranking, 1):
+        pixels = _picture(hit, thumb_of)
+        if pixels is not None:
+            mask = region_mask(hit, size_wh=(pixels.shape[1], pixels.shape[0]))
+            write_durably(folder / f"{number:04d}-{_plain(hit.image_id)}.png", _png(overlay(pixels, mask)))
+
+
+def write_overlay(source: ImageLike, mask: Mask, path: Path) -> None:
+    """One image with a mask outlined and the rest dimmed, as PNG."""
+    pixels = _small(source)
+    with unwritable_told(path):
+        write_durably(path, _png(overlay(pixels, resized(mask, size_wh=(pixels.shape[1], pixels.shape[0])))))
+
+
+def _small(source: ImageLike) -> Pixels:
+    """The image, at most 1024 pixels long."""
+    image = decode(source)
+    scale = min(1.0, _OVERLAY_SIDE / max(image.size_wh))
+    return image.resized((max(1, round(image.size_wh[0] * scale)), max(1, round(image.size_wh[1] * scale))))
+
+
+def _picture(hit: Hit, thumb_of: ThumbOf) -> Pixels | None:
+    """The image; its thumb where the file is a video or gone."""
+    try:
+        if hit.path is not None and hit.seconds is None:
+            return _small(hit.path)
+    except ImageError:
+        pass
+    thumb = thumb_of(hit.image_id)
+    return None if thumb is None else decode(thumb).pixels
+
+
+def overlay(pixels: Pixels, mask: Mask) -> Pixels:
+    """`pixels` (h, w, 3) with everything outside `mask` (h, w) dimmed and its outline drawn."""
+    import cv2
+
+    drawn = np.where(mask[..., None], pixels, (pixels * DIMMED).astype(np.uint8))
+    if not mask.all():
+        outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
+        cv2.drawContours(drawn, outlines, -1, MARK, max(1, round(max(mask.shape) / 300)))
+    return drawn
+
+
+def _png(pixels: Pixels) -> bytes:
+    import PIL.Image
+
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()

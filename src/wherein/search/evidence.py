@@ -1,0 +1,89 @@
+"""Fusing scores of different kinds: how surprising each is among all images, in nats, and their sum.
+
+A score says little by itself: a cosine of 0.4 may be the best of a million or the worst. What counts is how far it
+stands out of the scores that all images have for this query, most of which are not what is looked for. −ln of the
+chance to stand out so far grows with the square of the distance, so the evidence that is strong decides, local or
+global, and what merely varies adds little (Fisher's way of combining tests).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from wherein.arrays import Floats
+
+EMBEDDING_WORTH: Final = 2.0
+"""Cosines scatter like normal values and shares of words have a longer tail, which overstates how they stand out."""
+INLIER_WORTH: Final = 1.25
+"""Nats of an inlier in the very middle: each further one that agrees by chance is about as unlikely as the last."""
+CHANCE_NATS: Final = math.log(5.0)
+"""What one image in five reaches by words alone, whatever it shows. Only what is above it counts."""
+CERTAIN: Final = 1000.0
+"""Odds at which a hit counts as certain; more evidence makes it no surer."""
+CENTRE: Final = 0.3
+"""How far from the middle of a photo its subject reaches, in half sides (one standard deviation)."""
+_MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
+_OUTLIERS: Final = 0.25
+
+
+def surprise(scores: Floats) -> Floats:
+    """(n,) scores → nats: 0.69 for the middle one, more for those that stand out above the others."""
+    if not len(scores):
+        return np.zeros(0, np.float32)
+    values = np.asarray(scores, np.float64)
+    middle = float(np.median(values))
+    # Hits must not widen what they are measured by, so deviations are medians, unless most scores are equal.
+    spread = max(_MAD * float(np.median(np.abs(values - middle))), _OUTLIERS * float(values.std()))
+    away = (values - middle) / spread if spread > 1e-9 else np.zeros_like(values)
+    return np.asarray(_tail(away), np.float32)
+
+
+def standardised(scores: Floats) -> Floats:
+    """(…, n) scores as deviations from their mean, in standard deviations; 0 where all are alike."""
+    centred = scores - scores.mean(axis=-1, keepdims=True, dtype=np.float64).astype(np.float32)
+    spread = scores.std(axis=-1, keepdims=True, dtype=np.float64).astype(np.float32)
+    return np.asarray(np.where(spread > 1e-9, centred / np.maximum(spread, 1e-9), 0.0), np.float32)
+
+
+def fused(embedding: Floats, local: Sequence[Floats]) -> Floats:
+    """Nats of every image: cosines, and scores of local features as roots, since shares of words are skewed.
+
+    The embedding orders what local features say nothing of, so theirs count only where they are more than chance.
+    """
+    parts = [EMBEDDING_WORTH * surprise(embedding)]
+    roots = (surprise(np.sqrt(np.maximum(scores, 0.0))) for scores in local)
+    parts += [np.maximum(found - CHANCE_NATS, 0.0) for found in roots]
+    return np.asarray(np.sum(parts, axis=0), np.float32)
+
+
+def centrality(places: Floats) -> Floats:
+    """(n, 2) places in a photo, in [0, 1] → (n,) how likely each is on what was asked for: 1 in the very middle.
+
+    What is asked for is in the middle, and things that happen to stand on the same carpet match around it.
+    """
+    apart = np.square(np.asarray(places, np.float64) - 0.5).sum(axis=1) / 0.25
+    return np.asarray(np.exp(-apart / (2 * CENTRE**2)), np.float32)
+
+
+def inlier_nats(worth: Floats) -> float:
+    """Nats that verified inliers add, each as much as it is worth (n,); 0 for none."""
+    return INLIER_WORTH * float(np.sum(worth, dtype=np.float64))
+
+
+def certain(images: int) -> float:
+    """Nats at which a hit among so many images is certain: chance has that many tries."""
+    return math.log(max(images, 1)) + math.log(CERTAIN)
+
+
+def _tail(away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """−ln of the chance that a standard normal value lies above."""
+    x = np.abs(away) / np.sqrt(2.0)
+    t = 1.0 / (1.0 + 0.3275911 * x)  # Abramowitz and Stegun 7.1.26
+    factor = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    above = -np.log(0.5 * factor) + x**2
+    return np.asarray(np.where(away >= 0.0, above, -np.log1p(-np.exp(-above))), np.float64)

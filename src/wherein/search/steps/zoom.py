@@ -1,0 +1,61 @@
+"""The step `zoom`: the first hits are looked at again, in their files, at the place that was asked for.
+
+A collection keeps a coarse grid of each image. What a place shows when it is cropped and encoded by itself says more,
+and is too much to keep of every place, but a few dozen hits can be looked at while somebody waits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from wherein.errors import QueryError
+from wherein.images.image import Detail
+from wherein.search.engine import Context, Ranked, asked_groups, reordered
+from wherein.search.evidence import standardised
+from wherein.search.scorers import crop_embeddings
+from wherein.values.region import Box
+
+ZOOMED: Final = 50
+"""Hits that are looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoomStep:
+    """`zoom`: the first hits in the order of their score and of that of their crops, both standardised."""
+
+    depth: int = ZOOMED
+
+    def __call__(self, context: Context, ranked: Ranked) -> Ranked:
+        """The first `depth` re-ranked; the rest follow as they were. A file that cannot be read changes nothing."""
+        groups = asked_groups(context.query, context.encoder, context.method)
+        if all(group.where is None for group in groups):
+            raise QueryError("zoom looks at the place that was asked for: say where with --where, or leave out zoom.")
+        first = ranked.candidates[: self.depth]
+        if len(first) < 2:
+            return ranked
+        paths = [context.view.store.file_path(int(context.view.images[one.image])) for one in first]
+        seen = np.zeros(len(first), np.float32)
+        for group in groups:
+            if group.where is not None:
+                enough = _enough(group.where, max(context.encoder.input_hw))
+                read, rows = crop_embeddings(paths, group.where, context.encoder, at_least=enough)
+                if len(read):
+                    seen[read] += group.weight * standardised((rows @ group.vectors.T).max(axis=1))
+        return reordered(ranked, first, seen)
+
+
+ZOOM: Final = ZoomStep()
+
+
+def _enough(place: Box, side: int) -> Detail:
+    """How large an image is decoded, by its shorter side, so that the longer one of the place is `side`."""
+
+    def enough(size_wh: tuple[int, int]) -> int:
+        longer = max((place.x2 - place.x1) * size_wh[0], (place.y2 - place.y1) * size_wh[1])
+        return math.ceil(min(size_wh) * side / longer)
+
+    return enough

@@ -1,0 +1,39 @@
+"""Small documents the server keeps with a collection: selections, annotations, studies. One JSON file each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from wherein.server.library import Served
+from wherein.server.problems import Problem
+from wherein.store.shards import write_durably
+
+
+def read(served: Served, name: str, default: Any) -> Any:
+    """The document `name`.json, or `default` where there is none."""
+    path = _path(served, name)
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return default
+    except (OSError, ValueError) as error:
+        raise Problem(503, f"{path}: cannot be read ({error}). Restore or remove it.", kind="Unreadable") from error
+
+
+@contextmanager
+def changed(served: Served, name: str, default: Any) -> Iterator[Any]:
+    """The document, written back when the block ends well; one writer at a time."""
+    with served.file_turn:
+        document = read(served, name, default)
+        yield document
+        write_durably(
+            _path(served, name), json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+        )
+
+
+def _path(served: Served, name: str) -> Path:
+    return served.folder / "kept" / f"{name}.json"

@@ -1,0 +1,294 @@
+"""A request → a query → a page of a ranking. Marks on hits become parts, as Rocchio's feedback does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Final
+
+import numpy as np
+
+from wherein.arrays import Mask
+from wherein.collection import Collection
+from wherein.features import load_features
+from wherein.options import Options
+from wherein.output.exports import export
+from wherein.output.present import outline
+from wherein.search.calibrate import Judgement
+from wherein.search.local import query_features
+from wherein.search.verify import verify
+from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
+from wherein.server.problems import Problem
+from wherein.server.shapes import (
+    CalibrateIn,
+    CalibrationOut,
+    Corners,
+    HitOut,
+    MaskOut,
+    MatchesIn,
+    MatchesOut,
+    PartIn,
+    PartOut,
+    RankingOut,
+    SearchIn,
+)
+from wherein.values.masks import from_rle, to_rle
+from wherein.values.query import Part, Query, parse_text
+from wherein.values.ranking import Hit, Ranking
+from wherein.values.region import Box, place
+
+# Rocchio's classical weights: what is liked counts nearly as much as the query, what is disliked much less.
+LIKED_WEIGHT: Final = 0.75
+DISLIKED_WEIGHT: Final = 0.25
+SAME: Final = 0.96
+"""Images whose embeddings are at least this close look nearly the same."""
+FAMILY: Final = "rootsift"
+"""The local features that are compared when somebody asks which points match."""
+_LINES: Final = 200
+_RANKINGS_KEPT: Final = 64
+_GROWTH: Final = 4
+_OPTIONS: Final = set(Options.__optional_keys__)
+
+
+async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int) -> RankingOut:
+    """Search, or take the next page of a search that was made before."""
+
+    def run(collection: Collection) -> RankingOut:
+        query, ranking, seconds = _searched(served, collection, asked, uploads, max_pixels=max_pixels)
+        hits = ranking.hits[asked.offset : asked.offset + asked.k]
+        likes = _likes(collection, ranking.hits[: asked.offset + asked.k]) if asked.group else {}
+        return _out(asked, ranking, query, hits, likes, seconds=seconds)
+
+    return await served.searching(run)
+
+
+async def write_hits(served: Served, asked: SearchIn, target: str, *, max_pixels: int) -> None:
+    """Search, and write the page of hits as `wherein search --export` does: `coco:FILE`, `fiftyone:FOLDER`, …"""
+
+    def run(collection: Collection) -> None:
+        _, ranking, _ = _searched(served, collection, asked, {}, max_pixels=max_pixels)
+        page = replace(ranking, hits=ranking.hits[asked.offset : asked.offset + asked.k])
+        export(page, target, thumb_of=collection.thumb)
+
+    await served.searching(run)
+
+
+async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> list[CalibrationOut]:
+    """Learn from judged hits how likely others are right."""
+
+    def run(collection: Collection) -> list[CalibrationOut]:
+        check_method(asked.method, collection)
+        judgements = [
+            Judgement(
+                Query(tuple(_part(served, collection, part, {}, max_pixels=max_pixels) for part in one.parts)),
+                frozenset(one.right),
+                None if one.wrong is None else frozenset(one.wrong),
+            )
+            for one in asked.judgements
+        ]
+        made = collection.calibrate(judgements, method=asked.method)
+        served.rankings.clear()
+        return [CalibrationOut.model_validate(asdict(one)) for one in made]
+
+    return await served.searching(run)
+
+
+def check_method(spec: str, collection: Collection) -> None:
+    """Refuse to open a folder that a request names; the collection's own encoder is the one it was indexed with."""
+    if "onnx:" in spec.replace(collection.encoder, ""):
+        raise Problem(
+            422,
+            f"method {spec!r}: a request cannot name a folder of models. Search with the encoder of the collection, "
+            "or use the command on the machine that has the folder.",
+        )
+
+
+async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
+    """Which points of an example are seen again in an image."""
+
+    def run(collection: Collection) -> MatchesOut:
+        family = load_features(FAMILY)
+        theirs = family.features(picture_of(collection, asked.image_id, side=family.query_side), side=family.query_side)
+        best = MatchesOut(part=0, inliers=0, lines=[])
+        for number, given in enumerate(asked.parts):
+            part = _part(served, collection, given, {}, max_pixels=MAX_PIXELS)
+            if part.image is None or part.negative:
+                continue
+            ((_, mine),) = query_features(Query((part,)), family)
+            found = verify(mine, theirs)
+            if found.inliers > best.inliers:
+                box = part.region or Box(0.0, 0.0, 1.0, 1.0)
+                size, corner = np.array([box.x2 - box.x1, box.y2 - box.y1]), np.array([box.x1, box.y1])
+                here = corner + size * mine.keypoints[found.matches[:_LINES, 0], :2]
+                pairs = np.hstack([here, theirs.keypoints[found.matches[:_LINES, 1], :2]])
+                lines = [(a, b, c, d) for a, b, c, d in np.clip(np.round(pairs, 4), 0.0, 1.0).tolist()]
+                best = MatchesOut(part=number, inliers=found.inliers, lines=lines)
+        return best
+
+    return await served.looking(run)
+
+
+def hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> HitOut:
+    """A hit as it is sent."""
+    drawn = outline(hit.mask) if polygons and hit.mask is not None else None
+    return HitOut(
+        image_id=hit.image_id,
+        score=hit.score,
+        confidence=hit.confidence,
+        box=_corners(hit.box),
+        path=None if hit.path is None else str(hit.path),
+        size_wh=hit.size_wh,
+        seconds=hit.seconds,
+        inliers=hit.inliers,
+        mask=None if hit.mask is None else mask_out(hit.mask),
+        polygons=None if drawn is None else [[(x, y) for x, y in loop] for loop in drawn],
+        like=like,
+    )
+
+
+def _searched(
+    served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
+) -> tuple[Query, Ranking, float]:
+    """What was asked, the ranking its page is cut from, and the seconds that took."""
+    check_method(asked.method, collection)
+    query = _query(served, collection, asked, uploads, max_pixels=max_pixels)
+    return query, *_ranking(served, collection, asked, query, fresh=bool(uploads))
+
+
+def _ranking(
+    served: Served, collection: Collection, asked: SearchIn, query: Query, *, fresh: bool
+) -> tuple[Ranking, float]:
+    """The ranking a page is cut from. The first page is asked for as it is; later ones from ever longer rankings."""
+    key = (collection.version, collection.encoder, asked.model_dump_json(exclude={"k", "offset", "group"}))
+    needed = asked.offset + asked.k
+    exact = (*key, asked.k if asked.offset == 0 else None)
+    known = None if fresh else served.rankings.get(exact)
+    if known is not None and (len(known[0]) >= needed or _is_whole(known[0])):
+        served.rankings.move_to_end(exact)
+        return known
+    depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (len(known[0]) if known else asked.k))
+    started = time.perf_counter()
+    options = asked.model_dump(include=_OPTIONS)
+    ranking = collection.search(query, **{**options, "k": depth})
+    answer = (ranking, time.perf_counter() - started)
+    if not fresh:
+        served.rankings[exact] = answer
+        while len(served.rankings) > _RANKINGS_KEPT:
+            served.rankings.popitem(last=False)
+    return answer
+
+
+def _is_whole(ranking: Ranking) -> bool:
+    """Whether no longer ranking would have more hits."""
+    return bool(ranking.rejected) or len(ranking) == ranking.searched
+
+
+def _query(
+    served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
+) -> Query:
+    parts = [_part(served, collection, part, uploads, max_pixels=max_pixels) for part in asked.parts]
+    marks = [(asked.liked, LIKED_WEIGHT, False), (asked.disliked, DISLIKED_WEIGHT, True)]
+    parts += [
+        Part(image=example_of(collection, image_id), weight=weight, negative=negative)
+        for image_ids, weight, negative in marks
+        for image_id in image_ids
+    ]
+    return Query(tuple(parts))
+
+
+def _part(
+    served: Served, collection: Collection, part: PartIn, uploads: Mapping[str, bytes], *, max_pixels: int
+) -> Part:
+    given = [n for n in ("words", "text", "image_id", "example", "upload") if getattr(part, n) is not None]
+    if len(given) != 1:
+        raise Problem(
+            422, f"a part is exactly one of words, text, image_id, example, upload; this one has {len(given)}."
+        )
+    box = None if part.box is None else Box(*part.box)
+    where = None if part.where is None else place(part.where) if isinstance(part.where, str) else Box(*part.where)
+    if part.words is not None:
+        read = parse_text(part.words)
+        weight = part.weight * read.weight
+        said = {} if where is None else {"where": where, "said_where": None}
+        return replace(read, weight=weight, negative=part.negative, **said)  # type: ignore[arg-type]
+    if part.text is not None:
+        return Part(
+            text=part.text,
+            box=box,
+            weight=part.weight,
+            negative=part.negative,
+            where=where,
+            said_where=None if where is None else part.said_where,
+        )
+    if part.image_id is not None:
+        image = example_of(collection, part.image_id)
+    elif part.example is not None:
+        image = served.example(part.example)
+    else:
+        image = _uploaded(uploads, str(part.upload), max_pixels=max_pixels)
+    return Part(image=image, box=box, weight=part.weight, negative=part.negative, where=where, mask=_mask(part))
+
+
+def _mask(part: PartIn) -> Mask | None:
+    if part.mask is None:
+        return None
+    return from_rle({"size": list(part.mask.size), "counts": part.mask.counts})
+
+
+def mask_out(mask: Mask) -> MaskOut:
+    """A mask as it is sent."""
+    return MaskOut.model_validate(to_rle(mask, compressed=False))
+
+
+def _uploaded(uploads: Mapping[str, bytes], name: str, *, max_pixels: int) -> bytes:
+    if name not in uploads:
+        raise Problem(422, f"upload {name!r}: the request has no file of that name. Send it as multipart/form-data.")
+    check_upload(uploads[name], max_pixels=max_pixels, name=name)
+    return uploads[name]
+
+
+def _likes(collection: Collection, hits: tuple[Hit, ...]) -> dict[str, str]:
+    """hit → the better hit that it looks nearly the same as."""
+    image_ids, rows = collection.embeddings()
+    at = {image_id: row for row, image_id in enumerate(image_ids)}
+    leaders, likes = list[str](), dict[str, str]()
+    kept = np.zeros((len(hits), rows.shape[1]), np.float32)
+    for hit in hits:
+        if hit.image_id not in at:
+            continue
+        vector = rows[at[hit.image_id]]
+        scores = kept[: len(leaders)] @ vector
+        if len(leaders) and scores.max() >= SAME:
+            likes[hit.image_id] = leaders[int(scores.argmax())]
+        else:
+            kept[len(leaders)] = vector
+            leaders.append(hit.image_id)
+    return likes
+
+
+def _out(
+    asked: SearchIn, ranking: Ranking, query: Query, hits: tuple[Hit, ...], likes: Mapping[str, str], *, seconds: float
+) -> RankingOut:
+    return RankingOut(
+        query=str(query),
+        encoder=ranking.encoder,
+        method=ranking.method,
+        score_kind=ranking.score_kind,
+        searched=ranking.searched,
+        notes=list(ranking.notes),
+        parts=[_part_out(part) for part in query.parts],
+        offset=asked.offset,
+        seconds=seconds,
+        hits=[hit_out(hit, polygons=asked.polygons, like=likes.get(hit.image_id)) for hit in hits],
+        rejected=[hit_out(hit, polygons=asked.polygons) for hit in ranking.rejected],
+    )
+
+
+def _part_out(part: Part) -> PartOut:
+    where = _corners(part.where)
+    return PartOut(said=str(part), text=part.text, where=where, weight=part.weight, negative=part.negative)
+
+
+def _corners(box: Box | None) -> Corners | None:
+    return None if box is None else box.xyxy

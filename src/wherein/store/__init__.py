@@ -1,0 +1,1 @@
+"""The collection on disk: a SQLite catalogue and immutable arrays."""

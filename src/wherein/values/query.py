@@ -1,0 +1,243 @@
+"""What is asked: a query is a list of parts. It prints as it is written.
+
+red car^2                     a text, weighted
+photo.jpg#0.1,0.2,0.5,0.9     a region of an example image
+photo.jpg#mask=dog.png        the pixels of an example that are white in another picture
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wherein.arrays import Mask
+from wherein.errors import InputError, QueryError
+from wherein.images.image import IMAGE_SUFFIXES, ImageLike, decode
+from wherein.values.masks import MaskLike, mask_box, read_mask
+from wherein.values.region import Box, place, split_place
+
+_WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>[-+]?\d*\.?\d+)$", re.DOTALL)
+_MASK: Final = re.compile(r"^(?P<file>.+)#mask=(?P<mask>.+)$", re.DOTALL)
+_BOX: Final = re.compile(r"^(?P<file>.+)#(?P<box>[-+0-9.,eE ]+)$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """One thing to look for, or to avoid: a text, or an image or a region of it."""
+
+    text: str | None = None
+    image: ImageLike | None = None
+    box: Box | None = None
+    weight: float = 1.0
+    negative: bool = False
+    where: Box | None = None
+    """Where in the searched images it should be."""
+    said_where: str | None = None
+    """The words of the text that were read as a place, so that they can be shown."""
+    mask: MaskLike | None = None
+    """The pixels of the example that are meant: bool (h, w) at any resolution of its aspect, or a picture of them."""
+
+    def __post_init__(self) -> None:
+        if (self.text is None) == (self.image is None):
+            raise QueryError("a part of a query is either a text or an image: give exactly one.")
+        if self.text is not None and not self.text.strip():
+            raise QueryError("a text part is empty: say what to look for.")
+        if self.box is not None and self.image is None:
+            raise QueryError("a box belongs to an example image: give the part an image.")
+        if self.mask is not None and (self.image is None or self.box is not None):
+            raise QueryError("a mask belongs to an example image, and says more than a box: give the image and no box.")
+        if not isinstance(self.where, Box | None):
+            raise QueryError(f"a place is a Box: write where=wherein.place({self.where!r}).")
+        if not 0.0 < self.weight < float("inf"):
+            raise QueryError(f"weight {self.weight:g} is not positive; to avoid something, use --not.")
+
+    def __str__(self) -> str:
+        if self.text is not None:
+            words = self.text
+        else:
+            named = isinstance(self.image, str | os.PathLike)
+            words = os.fspath(self.image) if named else "image"  # type: ignore[arg-type]
+            words += "" if self.box is None else f"#{self.box}"
+            if self.mask is not None:
+                words += "#mask" + ("" if isinstance(self.mask, np.ndarray) else f"={os.fspath(self.mask)}")
+        weight = "" if self.weight == 1.0 else f"^{self.weight:g}"
+        where = "" if self.where is None else f" @ {self.said_where or self.where}"
+        return f"{'-' if self.negative else ''}{words}{weight}{where}"
+
+    def pixels(self) -> Mask | None:
+        """The mask, read and checked; None where the part has none."""
+        return None if self.mask is None else read_mask(self.mask)
+
+    @property
+    def region(self) -> Box | None:
+        """The box of the example that is meant, its own or the one around its mask; None is the whole image."""
+        mask = self.pixels()
+        return self.box if mask is None else mask_box(mask)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """Parts that are looked for together; at least one of them is positive."""
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise QueryError("the query is empty: give a text, --image FILE or --query FILE.json.")
+        if all(part.negative for part in self.parts):
+            raise QueryError("the query only says what to avoid: add a text or an image to look for.")
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.parts))
+
+    @classmethod
+    def of(cls, query: Query | Part | ImageLike | Sequence[Any]) -> Query:
+        """From a query, a part, a text, an image, or a sequence of those; a str is a text, a Path an image."""
+        if isinstance(query, Query):
+            return query
+        if isinstance(query, list | tuple):
+            return cls(tuple(p for item in query for p in ((item,) if isinstance(item, Part) else cls.of(item).parts)))
+        if isinstance(query, Part):
+            return _lone(query)
+        if isinstance(query, str):
+            return cls((parse_text(query),))
+        return cls((Part(image=query),))  # type: ignore[arg-type]
+
+
+def parse_text(text: str) -> Part:
+    """`red car^2` → a text part of weight 2; `a fish in the upper left` → `a fish`, to be there."""
+    words, weight = _weighted(text)
+    what, said = split_place(words)
+    return Part(text=what, weight=weight, where=None if said is None else place(said), said_where=said)
+
+
+def parse_image(text: str) -> Part:
+    """`photo.jpg#x1,y1,x2,y2^0.5` or `photo.jpg#mask=dog.png` → an image part."""
+    # os.path, not Path.exists: a text longer than any file's name is no file rather than an error.
+    name, weight = (text, 1.0) if os.path.exists(text) else _weighted(text)  # noqa: PTH110
+    known = os.path.exists(name)  # noqa: PTH110
+    masked = None if known else _MASK.match(name)
+    if masked is not None:
+        mask = Path(masked["mask"]).expanduser()
+        read_mask(mask)  # what cannot be read is told before anything is searched
+        return Part(image=Path(masked["file"]).expanduser(), mask=mask, weight=weight)
+    found = None if known else _BOX.match(name)
+    if found is None:
+        return Part(image=Path(name).expanduser(), weight=weight)
+    return Part(image=Path(found["file"]).expanduser(), box=Box.parse(found["box"]), weight=weight)
+
+
+def parse_negative(text: str) -> Part:
+    """A text, or an image where a file of that name exists, to avoid."""
+    part = parse_image(text)
+    file = Path(str(part.image))
+    if os.path.isfile(file):  # noqa: PTH113
+        return replace(part, negative=True)
+    if part.region is not None or file.suffix.lower() in IMAGE_SUFFIXES:
+        raise QueryError(f"{file}: there is no such file to avoid. Check its path.")
+    return replace(parse_text(text), negative=True)
+
+
+def read_query(path: Path) -> Query:
+    """A query file: a whole support set. Ours, or one of SearchAD's default queries.
+
+    Ours: {"parts": [{"text": …}, {"image": FILE, "box": [x1, y1, x2, y2]}, …]}, each part with an optional weight,
+    "negative": true, and "where": a box or a word such as "top-left". A "mask", a picture of the meant pixels, may
+    stand in place of the box. Files are looked for beside the query file, then beside its folder.
+    """
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise QueryError(f"{path}: cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise QueryError(f"{path}: is not JSON ({error}).") from error
+    return query_of(document, path)
+
+
+def query_of(document: Any, path: Path) -> Query:
+    """The query that a document from the file `path` holds."""
+    if isinstance(document, dict) and "supportsets" in document:
+        try:
+            return Query(tuple(_searchad_parts(document["supportsets"], path)))
+        except InputError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise QueryError(f"{path}: its supportsets are not as SearchAD writes them.") from error
+    if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
+        raise QueryError(f'{path}: has no "parts" list; write {{"parts": [{{"text": "red car"}}]}}.')
+    return Query(tuple(_part(values, path, number) for number, values in enumerate(document["parts"], 1)))
+
+
+def _part(values: Any, path: Path, number: int) -> Part:
+    known = {"text", "image", "box", "mask", "where", "weight", "negative"}
+    if not isinstance(values, dict) or not values.keys() <= known:
+        raise QueryError(f"{path}: part {number} may hold {', '.join(sorted(known))} and nothing else.")
+    if not isinstance(values.get("text", ""), str):
+        raise QueryError(f"{path}: part {number}: its text is not in quotes.")
+    try:
+        box = _box(values["box"]) if values.get("box") is not None else None
+        image = _beside(path, str(values["image"])) if "image" in values else None
+        said = values.get("where")
+        where = None if said is None else place(said) if isinstance(said, str) else _box(said)
+        weight, negative = values.get("weight", 1.0), values.get("negative", False)
+        if not _is_number(weight):
+            raise QueryError(f"its weight {weight!r} is not a number.")
+        if not isinstance(negative, bool):
+            raise QueryError(f"negative is {negative!r}: write true or false, without quotes.")
+        mask = _beside(path, str(values["mask"])) if values.get("mask") is not None else None
+        return Part(values.get("text"), image, box, weight, negative, where, mask=mask)
+    except InputError as error:
+        raise QueryError(f"{path}: part {number}: {error}") from error
+
+
+def _box(values: Any) -> Box:
+    if not isinstance(values, list) or len(values) != 4 or not all(map(_is_number, values)):
+        raise QueryError(f"{json.dumps(values)} is not a box: write [x1, y1, x2, y2] in [0, 1].")
+    return Box(*values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _searchad_parts(supports: Any, path: Path) -> Iterator[Part]:
+    """Texts and example boxes of a SearchAD default query; its boxes are pixels."""
+    for text in _strings(supports.get("language", {})):
+        yield Part(text=text)
+    for name, boxes in supports.get("vision", {}).items():
+        image = _beside(path, name)
+        size_wh = decode(image).full_wh
+        for entry in boxes:
+            corners = [float(entry["bbox"][key]) for key in ("min_x", "min_y", "max_x", "max_y")]
+            yield Part(image=image, box=Box.from_pixels(corners, size_wh=size_wh))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def _beside(path: Path, name: str) -> Path:
+    for folder in (path.parent, path.parent.parent):
+        if (folder / name).is_file():
+            return folder / name
+    raise QueryError(f"{path}: example {name} is neither beside it nor beside its folder.")
+
+
+def _weighted(text: str) -> tuple[str, float]:
+    found = _WEIGHT.match(text)
+    return (found["rest"], float(found["weight"])) if found else (text, 1.0)
+
+
+def _lone(part: Part) -> Query:
+    return Query((part,))
