@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import pytest
+from hypothesis import settings
 
 import wherein
 from wherein.bench.evaluation import Evaluation
 from wherein.encoders.toy import COLOURS, ToyEncoder
 from wherein.indexing.sync import AddReport
+
+settings.register_profile("wherein", deadline=None)  # how long one example takes says nothing on a busy machine
+settings.load_profile("wherein")
 
 Paint = Callable[..., Path]
 Lines = Callable[..., None]

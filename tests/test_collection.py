@@ -11,9 +11,9 @@ import PIL.Image
 import pytest
 
 import wherein
-from wherein.collection import nearest
 from wherein.errors import CollectionCorrupt, CollectionNotFound, InputError
 from wherein.images.image import decode
+from wherein.indexing.locations import nearest
 
 Paint = Callable[..., Path]
 Picture = Callable[..., PIL.Image.Image]

@@ -208,3 +208,11 @@ def test_a_place_is_a_box_and_a_word_says_how_to_make_one() -> None:
     assert Part(text="boat", where=place("top-left")).where == Box(0, 0, 0.5, 0.5)
     with pytest.raises(QueryError, match=r"wherein\.place\('left'\)"):
         Part(text="boat", where="left")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("supports", [False, True])
+def test_a_query_file_that_is_too_deep_is_refused(tmp_path: Path, supports: bool) -> None:
+    deep = "[" * 5000 + "]" * 5000
+    (tmp_path / "q.json").write_text(f'{{"supportsets": {{"language": {deep}}}}}' if supports else deep)
+    with pytest.raises(QueryError, match=r"q\.json"):
+        read_query(tmp_path / "q.json")

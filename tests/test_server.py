@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -374,3 +376,39 @@ def test_every_route_describes_its_errors_in_the_one_shape(folder: Path, collect
         for about in methods.values():
             schema = about["responses"]["422"]["content"]["application/json"]["schema"]
             assert schema == {"$ref": "#/components/schemas/ErrorAnswer"}, path
+
+
+ODD: list[tuple[str, dict[str, Any], int]] = [
+    ("the first day there is", {"after": "0001-01-01"}, 200),
+    ("the last day there is", {"before": "9999-12-31T23:59:59"}, 200),
+    ("a place without a size", {"parts": [{"text": "red", "where": [0, 0, 1e-300, 1e-300]}]}, 422),
+    ("a region without a size", {"parts": [{"image_id": "red.png", "box": [0, 0, 1, 1e-300]}]}, 422),
+]
+
+
+@pytest.mark.parametrize(("asked", "status"), [case[1:] for case in ODD], ids=[case[0] for case in ODD])
+def test_odd_values_are_answered_or_refused(http: httpx.Client, asked: dict[str, Any], status: int) -> None:
+    answer = http.post(f"{HERE}/search", json={"parts": [{"text": "red"}], **asked})
+    assert answer.status_code == status, answer.text
+    if status == 200:
+        assert len(found(answer)) == 4
+
+
+@pytest.mark.parametrize("depth", [300, 900, 990, 3000, 50_000])
+@pytest.mark.parametrize("path", ["search", "tags", "calibrate", "selections/mine/keep"])
+def test_json_that_is_too_deep_is_refused(http: httpx.Client, depth: int, path: str) -> None:
+    body = b'{"parts": ' + b"[" * depth + b"]" * depth + b"}"
+    answer = http.post(f"{HERE}/{path}", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (400, 422), answer.text
+    assert answer.json()["error"]["status"] == answer.status_code
+
+
+def test_one_image_sent_by_many_at_once(served: str, folder: Path) -> None:
+    data = (folder / "red.png").read_bytes()
+
+    def send(_: int) -> int:
+        return httpx.post(f"{served}/api/v1{HERE}/examples", content=data, trust_env=False, timeout=30).status_code
+
+    with ThreadPoolExecutor(16) as senders:
+        assert Counter(senders.map(send, range(100))) == {201: 100}
+    assert [path.suffix for path in (folder / ".wherein" / "derived" / "examples").iterdir()] == [""]

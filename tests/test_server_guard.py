@@ -10,6 +10,8 @@ import PIL.Image
 import pytest
 
 import wherein
+from wherein.server.models import check_method
+from wherein.server.problems import Problem
 from wherein.server.settings import Settings
 
 HERE = "/api/v1/collections/pictures"
@@ -56,6 +58,7 @@ FOREIGN = [
     ("a file or a sandbox", {"origin": "null"}),
     ("a browser that says so", {"sec-fetch-site": "cross-site"}),
     ("a sister site", {"sec-fetch-site": "same-site"}),
+    ("no address at all", {"origin": "http://["}),
 ]
 
 
@@ -238,13 +241,31 @@ def test_nothing_on_the_page_comes_from_outside() -> None:
     assert sum(path.stat().st_size for path in files) <= 200_000
 
 
-@pytest.mark.parametrize("method", ["onnx:/tmp", "toy+locate~onnx:/tmp", "asmk:midlevel:onnx:/tmp"])
+@pytest.mark.parametrize("method", ["onnx:/tmp", "toy+locate~onnx:/tmp", "asmk:midlevel:onnx:/tmp", "toy:4"])
 def test_a_request_cannot_name_a_folder_of_models(served: str, method: str) -> None:
     parts = [{"words": "red"}]
     judged: dict[str, object] = {"judgements": [{"parts": parts, "right": ["red.png"]}]}
     for path, more in (("search", {"parts": parts}), ("calibrate", judged)):
         answer = HTTP.post(f"{served}{HERE}/{path}", json={"method": method, **more})
         assert (answer.status_code, "folder of models" in answer.text) == (422, True), path
+
+
+def test_a_folder_beside_that_of_the_collection_s_own_models_cannot_be_named(folder: Path) -> None:
+    mine = f"onnx:{folder}/mine"
+    check_method(f"{mine}+locate", {mine})
+    for method in (f"{mine}/../evil", f"{mine}2", f"onnx:{folder}/mine/"):
+        with pytest.raises(Problem, match="folder of models"):
+            check_method(method, {mine})
+
+
+@pytest.mark.parametrize("into", ["pictures", None])
+def test_an_index_job_cannot_name_a_folder_of_models(served: str, folder: Path, into: str | None) -> None:
+    asked = {"folder": str(folder / "holiday"), "collection": into}
+    for more in ({"encoder": "onnx:/tmp"}, {"layers": ["global", "local:midlevel:onnx:/tmp"]}):
+        answer = HTTP.post(f"{served}/api/v1/jobs", json={**asked, **more})
+        assert (answer.status_code, "folder of models" in answer.text) == (422, True), more
+    assert not (folder / "holiday" / ".wherein").exists()
+    assert HTTP.get(f"{served}/api/v1/jobs").json() == []
 
 
 def test_indexing_stays_below_the_allowed_roots(filled: Path, serve: Serve) -> None:

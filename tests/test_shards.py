@@ -2,6 +2,7 @@
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -104,3 +105,11 @@ def test_a_full_disk_has_one_name_and_says_what_to_do(tmp_path: Path, code: int)
 def test_other_failures_are_not_a_full_disk(tmp_path: Path) -> None:
     with pytest.raises(PermissionError), full_disk_told(tmp_path):
         raise PermissionError(errno.EACCES, "denied")
+
+
+def test_threads_may_write_one_file_at_once(tmp_path: Path) -> None:
+    written = [bytes([number]) * 100_000 for number in range(8)]
+    with ThreadPoolExecutor(8) as writers:
+        list(writers.map(lambda data: write_durably(tmp_path / "a", data), written * 10))
+    assert (tmp_path / "a").read_bytes() in written
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -46,17 +46,6 @@ def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | N
     return Collection(Store.create(inside) if create else Store(inside), encoder=encoder)
 
 
-def nearest(start: Path) -> Path:
-    """The nearest `.wherein` folder from `start` upwards, as git does; only one of the same user counts."""
-    for folder in (start, *start.parents):
-        found = folder / FOLDER
-        if (found / "manifest.json").is_file() and _same_user(found):
-            return found
-    raise CollectionNotFound(
-        f"{start}: no collection here or above. Make one with `wherein index FOLDER`, or name one with --collection."
-    )
-
-
 class Collection:
     """Images and their embeddings on disk. Use `wherein.open`."""
 
@@ -91,6 +80,12 @@ class Collection:
     def encoder(self) -> str:
         """The spec of the encoder that serves searches."""
         return self._store.manifest.encoder or self._wanted or DEFAULT_ENCODER
+
+    @property
+    def made_by(self) -> frozenset[str]:
+        """The specs of the encoders and local features that its layers were made by, and of the one that serves."""
+        self._store.refresh()
+        return frozenset({self.encoder, *(layer.spec for layer in self._store.manifest.layers.values())})
 
     @property
     def searchable(self) -> int:
@@ -391,7 +386,3 @@ class Collection:
         self._views.clear()
         self._known.clear()
         self._living = None
-
-
-def _same_user(folder: Path) -> bool:
-    return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()

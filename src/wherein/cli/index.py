@@ -42,9 +42,9 @@ def index(
     json_: JsonOption = False,
 ) -> None:
     """Index folders of images and videos. Run it again at any time: only what changed is read."""
-    from wherein.collection import nearest, open
+    from wherein.collection import open
     from wherein.images.image import MAX_PIXELS
-    from wherein.indexing.locations import check_new, home_of, targets_of
+    from wherein.indexing.locations import check_new, home_of, nearest, targets_of
 
     targets = targets_of(paths or [])
     kinds = None if layers is None else tuple(layers.split(","))

@@ -40,6 +40,7 @@ def query_of(texts: list[str], images: list[str], avoided: list[str], file: Path
 
 def open_collection(path: Path | None) -> Collection:
     """The collection that was named, or the nearest one."""
-    from wherein.collection import nearest, open
+    from wherein.collection import open
+    from wherein.indexing.locations import nearest
 
     return open(path if path is not None else nearest(Path.cwd()))

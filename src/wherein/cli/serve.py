@@ -40,7 +40,7 @@ def serve(
     """Serve collections over HTTP: the page at /, the API at /api/v1, its description at /docs."""
     import uvicorn
 
-    from wherein.collection import nearest
+    from wherein.indexing.locations import nearest
     from wherein.server.app import create_app
     from wherein.server.settings import Settings, is_loopback
 

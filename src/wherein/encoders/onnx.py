@@ -55,7 +55,7 @@ class Settings:
             values: dict[str, Any] = json.loads(path.read_text())
             tuples: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
             settings = cls(**tuples)
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise SpecError(f"{path}: is not a valid encoder description ({error}).") from error
         if settings.crop not in _CROPS:
             raise SpecError(f"{path}: crop {settings.crop!r} is unknown; known: {', '.join(_CROPS)}.")

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from wherein.collection import nearest, open
+from wherein.collection import open
 from wherein.encoders import load
 from wherein.errors import CollectionNotFound, InputError
 from wherein.images.walk import Found, look
 from wherein.indexing.embed import features_of
 from wherein.indexing.layer_choice import check_kinds
 from wherein.indexing.names import plain_path
-from wherein.store.store import is_collection
+from wherein.store.store import FOLDER, is_collection
+
+
+def nearest(start: Path) -> Path:
+    """The nearest `.wherein` folder from `start` upwards, as git does; only one of the same user counts."""
+    for folder in (start, *start.parents):
+        found = folder / FOLDER
+        if (found / "manifest.json").is_file() and _same_user(found):
+            return found
+    raise CollectionNotFound(
+        f"{start}: no collection here or above. Make one with `wherein index FOLDER`, or name one with --collection."
+    )
 
 
 def targets_of(paths: Sequence[Path]) -> list[Path]:
@@ -48,3 +60,7 @@ def check_new(home: Path, *, encoder: str | None, layers: Sequence[str] | None) 
         features_of(layers)
     if encoder is not None:
         load(encoder)
+
+
+def _same_user(folder: Path) -> bool:
+    return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()

@@ -152,7 +152,7 @@ def read_judgements(path: Path) -> Iterator[Judgement]:
         try:
             document = json.loads(line)
             right, wrong = frozenset(map(str, document["right"])), document.get("wrong")
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             said = '{"parts": [{"text": "a dog"}], "right": ["a.jpg"], "wrong": ["b.jpg"]}'
             raise InputError(f"{path}, line {number}: is no judgement; write {said}.") from None
         yield Judgement(query_of(document, path), right, None if wrong is None else frozenset(map(str, wrong)))
@@ -305,7 +305,7 @@ class Curves:
         try:
             known = json.loads(self._path.read_text("utf-8"))
             judged: dict[str, dict[str, list[float]]] = known["judged"] if known["format"] == _FORMAT else {}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{self._path}: cannot be read ({error}). Remove it, and judge again.") from error
         return judged
 

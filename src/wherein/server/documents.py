@@ -20,7 +20,7 @@ def read(served: Served, name: str, default: Any) -> Any:
         return json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return default
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Problem(503, f"{path}: cannot be read ({error}). Restore or remove it.", kind="Unreadable") from error
 
 

@@ -89,7 +89,7 @@ class Guard:
         if name not in self._settings.names and not (self._settings.everywhere and name == _reached_at(scope)):
             raise _Refused(421, f"host {name!r} is not served here. Allow it with --allow-host {name or 'NAME'}.")
         origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        foreign = origin is not None and _netloc(origin) != host.lower()
         foreign = foreign or headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         if foreign and not (scope["method"] in _SAFE and _navigation(headers)):
             raise _Refused(403, "this request comes from another site. Open the page from this server's own address.")
@@ -164,6 +164,14 @@ def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower().rstrip(".")
+
+
+def _netloc(origin: str) -> str | None:
+    """The host and port of an Origin header; None where it is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _reached_at(scope: Scope) -> str:

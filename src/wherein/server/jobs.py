@@ -14,6 +14,7 @@ import wherein
 from wherein.errors import WhereinError
 from wherein.indexing.sync import Progress
 from wherein.server.library import Library
+from wherein.server.models import check_job
 from wherein.server.problems import Problem, of_error
 from wherein.server.shapes import ErrorBody, JobOut
 
@@ -87,7 +88,10 @@ class Jobs:
         inside = self.allowed(folder)
         if collection is not None:
             served = self._library.get(collection)
+            with wherein.open(served.folder) as opened:
+                check_job(encoder, layers, opened.made_by)
         else:
+            check_job(encoder, layers, frozenset())
             wherein.open(inside, create=True, encoder=encoder).close()
             served = self._library.open(inside)
         kept = None if layers is None else tuple(layers)

@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,7 +20,7 @@ from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks
 from wherein.images.video import is_video, keyframes
 from wherein.server.problems import Problem
 from wherein.server.settings import Settings
-from wherein.store.shards import write_durably
+from wherein.store.shards import TEMPORARY, write_durably
 from wherein.store.store import FOLDER
 from wherein.values.ranking import Ranking
 from wherein.values.records import Info
@@ -106,10 +107,15 @@ class Served:
         name = hashlib.blake2b(data, digest_size=16).hexdigest()
         folder = self._examples
         write_durably(folder / name, data)
+        kept = list[tuple[float, int, Path]]()
+        for path in folder.iterdir():
+            with suppress(FileNotFoundError):  # another upload may have finished with it meanwhile
+                status = path.stat()
+                kept.append((status.st_mtime, status.st_size, path))
         room = _EXAMPLES_ROOM
-        for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True):
-            room -= path.stat().st_size
-            if room < 0 and path.name != name:
+        for _, size, path in sorted(kept, reverse=True):
+            room -= size
+            if room < 0 and path.name != name and path.suffix != TEMPORARY:
                 path.unlink(missing_ok=True)
         return name, size_wh
 

@@ -19,6 +19,7 @@ from wherein.search.calibrate import Judgement
 from wherein.search.local import query_features
 from wherein.search.verify import verify
 from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
+from wherein.server.models import check_method
 from wherein.server.problems import Problem
 from wherein.server.shapes import (
     CalibrateIn,
@@ -78,7 +79,7 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
     """Learn from judged hits how likely others are right."""
 
     def run(collection: Collection) -> list[CalibrationOut]:
-        check_method(asked.method, collection)
+        check_method(asked.method, collection.made_by)
         judgements = [
             Judgement(
                 Query(tuple(_part(served, collection, part, {}, max_pixels=max_pixels) for part in one.parts)),
@@ -92,16 +93,6 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
         return [CalibrationOut.model_validate(asdict(one)) for one in made]
 
     return await served.searching(run)
-
-
-def check_method(spec: str, collection: Collection) -> None:
-    """Refuse to open a folder that a request names; the collection's own encoder is the one it was indexed with."""
-    if "onnx:" in spec.replace(collection.encoder, ""):
-        raise Problem(
-            422,
-            f"method {spec!r}: a request cannot name a folder of models. Search with the encoder of the collection, "
-            "or use the command on the machine that has the folder.",
-        )
 
 
 async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
@@ -151,7 +142,7 @@ def _searched(
     served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
 ) -> tuple[Query, Ranking, float]:
     """What was asked, the ranking its page is cut from, and the seconds that took."""
-    check_method(asked.method, collection)
+    check_method(asked.method, collection.made_by)
     query = _query(served, collection, asked, uploads, max_pixels=max_pixels)
     return query, *_ranking(served, collection, asked, query, fresh=bool(uploads))
 

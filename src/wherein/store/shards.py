@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import secrets
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -111,7 +112,8 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
     """Replace a file in one step: after a crash it holds either the old bytes or all the new ones."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = path.with_name(f"{path.name}.{os.getpid()}{TEMPORARY}")
+    # Its own for every call: threads of one process may write the same file at once, and the last one stays.
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
     with full_disk_told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -80,7 +80,7 @@ class Manifest:
                 )
             layers = {n: Layer(**{**v, "shape": tuple(v["shape"])}) for n, v in values["layers"].items()}
             return cls(str(values["encoder"]), dict(values["roots"]), layers)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CollectionCorrupt(
                 f"{path}: is not a valid manifest ({error}). Restore it, or delete the collection."
             ) from error
@@ -365,5 +365,5 @@ def _who(holder: Path) -> str:
     try:
         who = json.loads(holder.read_text())
         return f"`{who['command']}` (process {who['pid']} of {who['user']} on {who['host']})"
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "another process"

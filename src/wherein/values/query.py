@@ -156,7 +156,7 @@ def read_query(path: Path) -> Query:
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise QueryError(f"{path}: cannot be read ({error.strerror}).") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise QueryError(f"{path}: is not JSON ({error}).") from error
     return query_of(document, path)
 
@@ -168,7 +168,7 @@ def query_of(document: Any, path: Path) -> Query:
             return Query(tuple(_searchad_parts(document["supportsets"], path)))
         except InputError:
             raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise QueryError(f"{path}: its supportsets are not as SearchAD writes them.") from error
     if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
         raise QueryError(f'{path}: has no "parts" list; write {{"parts": [{{"text": "red car"}}]}}.')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -132,6 +133,10 @@ class Filter:
         return " AND ".join(clauses), values
 
 
+_MIDDLE_YEAR: Final = 5000
+"""Between the first year and the last: only days at either end have no time stamp."""
+
+
 def stamp(day: date | str | None) -> float | None:
     """A date, as such or as 2024-05-01, as a time stamp."""
     try:
@@ -140,4 +145,7 @@ def stamp(day: date | str | None) -> float | None:
         raise InputError(f"{day!r} is not a date: write it as 2024-05-01 or 2024-05-01T13:30.") from None
     if moment is None:
         return None
-    return (moment if isinstance(moment, datetime) else datetime.combine(moment, time())).timestamp()
+    try:
+        return (moment if isinstance(moment, datetime) else datetime.combine(moment, time())).timestamp()
+    except (ValueError, OverflowError, OSError):  # the first and the last days there are, in some time zones
+        return -math.inf if moment.year < _MIDDLE_YEAR else math.inf

@@ -18,6 +18,8 @@ TILED_LONG_SIDE: Final = 8192
 TILED_ASPECT: Final = 3.0
 TILE_SIDE: Final = 4096
 TILES_MOST: Final = 64
+SMALLEST_SIDE: Final = 1e-6
+"""A box has at least this share of the image's side: no image that is taken has a million pixels in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Box:
             )
         if self.x1 >= self.x2 or self.y1 >= self.y2:
             raise RegionError(f"box {self} has no area: it needs x1 < x2 and y1 < y2. Swap its corners.")
+        if min(self.x2 - self.x1, self.y2 - self.y1) < SMALLEST_SIDE:
+            raise RegionError(f"box {self} is thinner than a millionth of the image: draw it larger.")
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -13,8 +13,8 @@ from wherein.bench.searchad.tools import Metadata
 from wherein.collection import Collection
 from wherein.server import documents
 from wherein.server.exports import TYPES, Format, export
+from wherein.server.models import check_method
 from wherein.server.problems import Problem
-from wherein.server.requests import check_method
 from wherein.server.routes import ServedHere
 from wherein.server.routes.selections import require
 from wherein.server.shapes import ItemIn, Line, Name, TagIn
@@ -89,7 +89,7 @@ async def searchad(
     metadata = Metadata(team, model, affiliation, mode, trained, not set(chosen) & set(LABELS))
 
     def write(collection: Collection) -> bytes:
-        check_method(method, collection)
+        check_method(method, collection.made_by)
         return submission(collection, chosen, metadata=metadata, method=method)
 
     data = await served.searching(write)
