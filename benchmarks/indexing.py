@@ -22,7 +22,8 @@ import numpy as np
 import wherein
 from photos import make_photos
 from wherein.encoders import load
-from wherein.indexing.embed import DEFAULT_KINDS, Embedder, Task
+from wherein.indexing.embed import DEFAULT_KINDS
+from wherein.indexing.workers import Embedder, Task
 from wherein.store.catalogue import FileRecord
 
 SIZES = {"1 MP": (1152, 864), "12 MP": (4000, 3000)}

@@ -13,7 +13,8 @@ from wherein.arrays import Floats, unit
 from wherein.encoders import Encoded
 from wherein.encoders.toy import ToyEncoder
 from wherein.images.image import Pixels, decode
-from wherein.indexing.embed import BATCH, Embedder, Known, Outcome, Skipped, Task, detail, layers_of, stored, thumbnail
+from wherein.indexing.embed import detail, layers_of, stored, thumbnail
+from wherein.indexing.workers import BATCH, Embedder, Known, Outcome, Skipped, Task
 from wherein.store.store import Layer, Piece
 from wherein.values.records import FileRecord
 from wherein.values.region import Box

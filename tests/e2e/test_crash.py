@@ -158,9 +158,9 @@ def test_a_film_killed_half_way_is_read_again_whole(tmp_path: Path, film: Callab
     film(tmp_path / "film" / "clip.mp4", scenes)
     kill = """
     import os, sys, time
-    import wherein, wherein.indexing.embed, wherein.indexing.sync
-    wherein.indexing.embed.BATCH, wherein.indexing.sync._COMMIT_FILES = 4, 4
-    whole, calls = wherein.indexing.embed.Embedder._encode, [0]
+    import wherein, wherein.indexing.workers, wherein.indexing.sync
+    wherein.indexing.workers.BATCH, wherein.indexing.sync._COMMIT_FILES = 4, 4
+    whole, calls = wherein.indexing.workers.Embedder._encode, [0]
     def deadly(self, batch):
         calls[0] += 1
         if calls[0] == 3:
@@ -169,7 +169,7 @@ def test_a_film_killed_half_way_is_read_again_whole(tmp_path: Path, film: Callab
                     time.sleep(0.01)
             os.kill(os.getpid(), 9)
         whole(self, batch)
-    wherein.indexing.embed.Embedder._encode = deadly
+    wherein.indexing.workers.Embedder._encode = deadly
     with wherein.open(sys.argv[1], create=True, encoder="toy") as collection:
         collection.add(sys.argv[1])
     """

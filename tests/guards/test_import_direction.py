@@ -30,6 +30,7 @@ ORDER = (
     "kernels",
     "store",
     "indexing.embed",
+    "indexing.workers",
     "indexing.layer_choice",
     "indexing.names",
     "values",

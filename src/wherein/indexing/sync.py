@@ -18,8 +18,9 @@ from wherein.images.image import ImageLike
 from wherein.images.video import keyframe_id
 from wherein.images.walk import Found, Passed, exists, look, printable, walk
 from wherein.indexing.duplicates import Contents, moved_along, origin
-from wherein.indexing.embed import Embedder, Known, Skipped, Task, features_of, layers_of, local_layer
+from wherein.indexing.embed import features_of, layers_of, local_layer
 from wherein.indexing.names import image_id_of
+from wherein.indexing.workers import Embedder, Known, Skipped, Task, Unfilled
 from wherein.store.store import THUMBS, Layer, Piece, Store
 from wherein.values.records import MEMORY_ROOT, FileRecord, ImageRecord
 
@@ -224,6 +225,9 @@ class Sync:
                         self._take(outcome)
                     elif isinstance(outcome, Known):
                         self._recognise(outcome)
+                    elif isinstance(outcome, Unfilled):
+                        reason = f"its layer {outcome.layer} could not be made ({outcome.reason}); the others were"
+                        self._skip(Skip(self._path_of(outcome.file), reason))
                     else:
                         self._leave_out(outcome)
                     waiting = len(self._pieces) + len(self._skips) + len(self._touched)
@@ -253,10 +257,12 @@ class Sync:
 
     def _leave_out(self, skipped: Skipped) -> None:
         self._skips.append(skipped)
-        root = skipped.file.root
-        base = Path() if root == MEMORY_ROOT else self._store.root_path(root)
-        self._skip(Skip(str(base / skipped.file.path), skipped.reason))
+        self._skip(Skip(self._path_of(skipped.file), skipped.reason))
         self._step()
+
+    def _path_of(self, file: FileRecord) -> str:
+        base = Path() if file.root == MEMORY_ROOT else self._store.root_path(file.root)
+        return str(base / file.path)
 
     def _commit(self) -> None:
         pieces, self._pieces = self._pieces, []

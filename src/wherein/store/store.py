@@ -98,9 +98,9 @@ class Piece:
 
     file: FileRecord
     image: ImageRecord
-    boxes: tuple[Box | None, ...]
+    boxes: tuple[Box | None, ...] = (None,)
     """The region of each row: None is the whole image; tiles follow."""
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, Array] = field(default_factory=dict)
     """layer → (rows, …)"""
     thumb: bytes | None = None
     last: bool = True
@@ -108,6 +108,8 @@ class Piece:
     """layer → the region of each row, for layers that describe other regions than the tiles"""
     blobs: Mapping[str, bytes] = field(default_factory=dict)
     """layer → the bytes of the whole image, for layers whose rows differ in length"""
+    fills: bool = False
+    """Whether it brings layers that an image of the collection lacks, and changes nothing else of it"""
 
 
 class Store:
