@@ -412,3 +412,56 @@ def test_one_image_sent_by_many_at_once(served: str, folder: Path) -> None:
     with ThreadPoolExecutor(16) as senders:
         assert Counter(senders.map(send, range(100))) == {201: 100}
     assert [path.suffix for path in (folder / ".wherein" / "derived" / "examples").iterdir()] == [""]
+
+
+def test_an_empty_collection_says_so_and_answers(serve: Callable[..., str], tmp_path: Path) -> None:
+    wherein.open(tmp_path / "new", create=True, encoder="toy").close()
+    with httpx.Client(base_url=f"{serve(tmp_path / 'new')}/api/v1/collections/new", trust_env=False) as http:
+        for asked in ({"parts": [{"text": "red"}]}, {"parts": [{"text": "red", "where": "left"}], "locate": True}):
+            answer = http.post("/search", json=asked)
+            assert (answer.status_code, answer.json()["hits"], answer.json()["searched"]) == (200, [], 0)
+            assert answer.json()["notes"][0].startswith("nothing is indexed yet")
+        head, *hits = http.post("/search/stream", json={"parts": [{"text": "red"}]}).text.splitlines()
+        assert (json.loads(head)["searched"], hits) == (0, [])
+        assert http.get("/map").json()["image_ids"] == []
+        assert http.get("/images").json()["total"] == 0
+
+
+@pytest.fixture
+def judged(http: httpx.Client, collection: wherein.Collection, folder: Path, paint: Paint) -> httpx.Client:
+    """Thirty pictures, and words whose hits are judged: confidences are those of `whole`."""
+    for number in range(30):
+        paint(folder / "many" / f"{number:02}.png", "red" if number < 12 else "blue", size_wh=(64 + number, 48))
+    collection.add(folder)
+    right = {"red": [f"many/{number:02}.png" for number in range(12)], "white": [], "yellow": []}
+    judgements = [{"parts": [{"text": text}], "right": ids} for text, ids in right.items()]
+    (made,) = http.post(f"{HERE}/calibrate", json={"judgements": judgements}).json()
+    assert made["curve"] is not None
+    return http
+
+
+REFINED: list[tuple[str, dict[str, Any]]] = [
+    ("marks on hits", {"liked": ["many/00.png"], "disliked": ["blue.png"]}),
+    ("a place", {"parts": [{"text": "red", "where": "left"}]}),
+    ("patches", {"method": "patches"}),
+    ("segrank", {"method": "segrank"}),
+]
+
+
+@pytest.mark.parametrize("asked", [case[1] for case in REFINED], ids=[case[0] for case in REFINED])
+def test_the_least_confidence_counts_however_it_is_asked(judged: httpx.Client, asked: dict[str, Any]) -> None:
+    body = {"parts": [{"text": "red"}], "k": 34, "min_confidence": 0.5, **asked}
+    answer = judged.post(f"{HERE}/search", json=body).json()
+    kept, rejected = ({hit["image_id"] for hit in answer[name]} for name in ("hits", "rejected"))
+    assert {f"many/{number:02}.png" for number in range(12)} <= kept
+    assert {"blue.png", *(f"many/{number:02}.png" for number in range(12, 30))} <= rejected
+    assert all(hit["confidence"] >= 0.5 for hit in answer["hits"])
+    assert "the confidence says how likely an image shows red at all" in answer["notes"][-1]
+    pages = [found(judged.post(f"{HERE}/search", json={**body, "k": 5, "offset": n})) for n in range(0, 40, 5)]
+    assert [hit for page in pages for hit in page] == [hit["image_id"] for hit in answer["hits"]]
+
+
+def test_a_method_without_confidence_says_so(http: httpx.Client) -> None:
+    answer = http.post(f"{HERE}/search", json={"parts": [{"text": "red"}], "min_confidence": 0.5, "method": "patches"})
+    assert len(found(answer)) == 4
+    assert "hits of method patches have no confidence here" in answer.json()["notes"][-1]

@@ -19,6 +19,7 @@ from wherein.indexing.layer_choice import describe_layers, kinds_to_keep, shortf
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path
 from wherein.indexing.sync import AddReport, Progress, Settings, Sync
 from wherein.options import Askable, Asked, Filters, Options, filter_of, require_known, several
+from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
 from wherein.search.calibrate import FEWEST, Calibration, Curves, Judgement, Measured, measure, name_of
 from wherein.search.engine import Candidate, Ranked, no_surer, notes, rank
 from wherein.search.method import Method
@@ -170,28 +171,34 @@ class Collection:
 
         A str is a text; a Path, bytes, array or PIL image is an example.
         """
-        asked = Asked.of(query, options)
+        return self._search(Asked.of(query, options))
+
+    def _search(self, asked: Asked) -> Ranking:
+        self._store.refresh()
+        if not self._store.manifest.layers:
+            return nothing_yet(asked, encoder=asked.method.encoder or self.encoder)
         view, searched, ranked, measured = self._ranked(asked)
         curve = None if measured is None else self._curves.of(measured.source)
-        if asked.min_confidence is not None and curve is None and searched:
-            raise InputError(
-                f"hits of method {asked.method} have no confidence here: nothing says how likely they are right. Judge "
-                "some with `wherein calibrate`, or leave out --min-confidence."
-            )
         hits = [self._hit(view, found) for found in ranked.candidates]
+        said = notes(asked.query, asked.method) + ranked.notes + self._shortfalls(view, asked.method)
         if curve is not None and measured is not None:
             sure = curve.confidence(measured.values()).tolist()
             hits = [replace(hit, confidence=confidence) for hit, confidence in zip(hits, sure, strict=True)]
-        kept = [hit for hit in hits if (hit.confidence or 0.0) >= (asked.min_confidence or 0.0)]
+        elif asked.min_confidence is not None and hits:
+            question = plain_question(asked, hits)
+            plain = None if question is None else self._search(replace(question, min_confidence=None))
+            hits = hits if plain is None else plainly_sure(plain, hits)
+            said += (how_sure(asked, plain),)
+        kept, rejected = split(hits, asked.min_confidence)
         return Ranking(
-            hits=tuple(kept),
+            hits=kept,
             query=str(asked.query),
             encoder=asked.method.encoder or self.encoder,
             method=str(asked.method),
             score_kind=ranked.score_kind,
             searched=searched,
-            notes=notes(asked.query, asked.method) + ranked.notes + self._shortfalls(view, asked.method),
-            rejected=tuple(hits[len(kept) :]),
+            notes=said,
+            rejected=rejected,
             empty=not len(view.images),
         )
 
@@ -247,6 +254,8 @@ class Collection:
     def embeddings(self) -> tuple[list[str], Floats]:
         """The ids of all images and the embedding (n, d) of each, in one order."""
         self._store.refresh()
+        if not self._store.manifest.layers:
+            return [], np.zeros((0, 0), np.float32)
         view = self._views.of(self._encoder(self.encoder), Method(search="whole"))
         names = dict(self._store.catalogue.live_images())
         scorer = view.scorer

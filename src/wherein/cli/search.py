@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wherein.cli.options import CollectionOption, FolderOption, JsonOption, NullOption, open_collection, query_of
+from wherein.errors import InputError
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
@@ -68,6 +69,8 @@ def search(
             min_confidence=min_confidence,
             locate=(html or export) is not None and _has_patches(opened) if locate is None else locate,
         )
+        if min_confidence is not None and any(hit.confidence is None for hit in ranking):
+            raise InputError(f"{ranking.notes[-1]} Or leave out --min-confidence.")
         if export is not None:
             from wherein.output.exports import export as write
 

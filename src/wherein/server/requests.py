@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -158,10 +159,14 @@ def _ranking(
     if known is not None and (len(known[0]) >= needed or _is_whole(known[0])):
         served.rankings.move_to_end(exact)
         return known
-    depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (len(known[0]) if known else asked.k))
+    seen = 0 if known is None else len(known[0]) + len(known[0].rejected)
+    depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (seen or asked.k))
     started = time.perf_counter()
     options = asked.model_dump(include=_OPTIONS)
     ranking = collection.search(query, **{**options, "k": depth})
+    while len(ranking) < needed and len(ranking) + len(ranking.rejected) == depth and not _is_whole(ranking):
+        depth *= _GROWTH
+        ranking = collection.search(query, **{**options, "k": depth})
     answer = (ranking, time.perf_counter() - started)
     if not fresh:
         served.rankings[exact] = answer
@@ -171,8 +176,11 @@ def _ranking(
 
 
 def _is_whole(ranking: Ranking) -> bool:
-    """Whether no longer ranking would have more hits."""
-    return bool(ranking.rejected) or len(ranking) == ranking.searched
+    """Whether no longer ranking would have more hits: all images are in it, or all that follow are rejected too."""
+    if len(ranking) + len(ranking.rejected) >= ranking.searched:
+        return True
+    best = max((hit.score for hit in ranking.rejected), default=math.inf)
+    return all(best <= hit.score for hit in ranking)
 
 
 def _query(
@@ -272,7 +280,7 @@ def _out(
         offset=asked.offset,
         seconds=seconds,
         hits=[hit_out(hit, polygons=asked.polygons, like=likes.get(hit.image_id)) for hit in hits],
-        rejected=[hit_out(hit, polygons=asked.polygons) for hit in ranking.rejected],
+        rejected=[hit_out(hit, polygons=asked.polygons) for hit in ranking.rejected[: asked.k]],
     )
 
 
