@@ -70,7 +70,7 @@ def refused(done: Done, *words: str) -> None:
     ("words", "told"),
     [
         pytest.param(["--layers", "foo"], "choose from global", id="an unknown layer"),
-        pytest.param(["--layers", "patches"], "global is needed", id="no global layer"),
+        pytest.param(["--layers", "patchs"], "Did you mean 'patches'?", id="a layer misspelled"),
         pytest.param(["--layers", "global,static-7"], "no grid has 7 cells", id="an unknown grid"),
         pytest.param(["--layers", "global,local:soup"], "soup", id="unknown features"),
         pytest.param(["--encoder", "onnx:/nope"], "/nope", id="a folder of models that is not there"),
@@ -197,7 +197,7 @@ def test_a_place_on_the_command_line_holds_for_a_query_file(command: Command, fi
 
 
 def test_no_hits_asked_for_is_one_line(command: Command, filled: wherein.Collection) -> None:
-    refused(command("search", "red", "-k", "0"), "k = 0: ask for at least one hit.")
+    refused(command("search", "red", "-k", "0"), "k = 0: give at least 1.")
     refused(command("search", "red", "--min-confidence", "2"), "between 0 and 1")
 
 
@@ -211,7 +211,9 @@ def test_an_empty_collection_says_that_it_is(command: Command, tmp_path: Path, m
 
 
 def test_filters_that_let_nothing_through_are_named(command: Command, filled: wherein.Collection) -> None:
-    assert command("search", "red", "--in", "nowhere").told == "no match: no image passes the filters.\n"
+    assert command("search", "red", "--in", "nowhere").told == (
+        "note: no image is below a folder 'nowhere'.\nno match: no image passes the filters.\n"
+    )
 
 
 # --- pipes, tags, removal ------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ def test_names_with_new_lines_go_through_the_pipe(command: Command, filled: wher
 @pytest.mark.parametrize("words", [["tag", "x"], ["remove"]])
 def test_no_image_named_is_refused(command: Command, filled: wherein.Collection, words: list[str]) -> None:
     refused(command(*words), "no image is named")
-    refused(command(*words, "--in", "nowhere"), "--in nowhere: no image is there")
+    refused(command(*words, "--in", "nowhere"), "--in nowhere: no image is below a folder 'nowhere'.")
     assert command(*words, "-", stdin="").code == 0
 
 
@@ -286,3 +288,110 @@ def test_check_mends_the_layers_the_collection_keeps_and_adds_none(
     assert "4 images read again" in command("check").out
     layers = json.loads(command("info", "--json").out)["layers"]
     assert sorted((layer["kind"], layer["images"]) for layer in layers) == [("global", 4), ("local", 4), ("thumbs", 4)]
+
+
+# --- finding one's way ---------------------------------------------------------------------------------
+
+
+def test_a_new_collection_may_name_one_layer_and_global_joins_it(command: Command, folder: Path) -> None:
+    assert command("index", folder, "--encoder", "toy", "--layers", "local").code == 0
+    with wherein.open(folder) as opened:
+        assert {layer.kind for layer in opened.info().layers} == {"global", "local"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        pytest.param(["--method", "pathces"], "Did you mean 'patches'?", id="a search word"),
+        pytest.param(["--method", "static9"], "Did you mean 'static-9'?", id="a grid"),
+        pytest.param(["--method", "patches~maxx"], "Did you mean 'max'?", id="an option of a method"),
+        pytest.param(["--method", "mni"], "Did you mean 'mini'?", id="an encoder"),
+    ],
+)
+def test_a_slip_in_a_method_is_answered_with_what_is_meant(
+    command: Command, filled: wherein.Collection, words: list[str], told: str
+) -> None:
+    refused(command("search", "red", *words), told)
+
+
+def test_a_slip_in_a_folder_or_tag_finds_nothing_and_says_what_may_be_meant(
+    command: Command, filled: wherein.Collection
+) -> None:
+    filled.tag("favourite", ["red.png"])
+    done = command("search", "red", "--in", "holidy", "--tag", "favorite")
+    assert (done.code, done.out) == (1, "")
+    assert "no image is below a folder 'holidy'. Did you mean 'holiday'?" in done.told
+    assert "no image has the tag 'favorite'. Did you mean 'favourite'?" in done.told
+    refused(command("tag", "x", "--in", "holidy"), "Did you mean 'holiday'?")
+
+
+def test_a_folder_is_itself_first_and_a_glob_only_where_none_is_called_so(
+    command: Command, filled: wherein.Collection, folder: Path, paint: Paint
+) -> None:
+    paint(folder / "trip [2019]" / "a.png", "red")
+    paint(folder / "trip 2" / "b.png", "red")
+    filled.add(folder)
+    assert filled.image_ids(folder="trip [2019]") == ["trip [2019]/a.png"]
+    assert filled.image_ids(folder=folder / "trip [2019]") == ["trip [2019]/a.png"]
+    assert filled.image_ids(folder="trip [0-9]") == ["trip 2/b.png"]
+    assert filled.image_ids(folder="trip*") == ["trip 2/b.png", "trip [2019]/a.png"]
+    assert command("search", "red", "--in", "trip [2019]", "--paths").out == f"{folder}/trip [2019]/a.png\n"
+
+
+def test_a_year_is_a_date(command: Command, filled: wherein.Collection) -> None:
+    assert command("search", "red", "--after", "2000", "--before", "3000-01").code == 0
+    assert command("search", "red", "--before", "2000").code == 1
+
+
+@pytest.mark.parametrize("words", [["-h"], ["help"], ["--help"]])
+def test_help_lists_the_commands(command: Command, words: list[str]) -> None:
+    done = command(*words)
+    assert done.code == 0
+    assert "search" in done.out
+
+
+@pytest.mark.parametrize("words", [["search", "-h"], ["help", "search"], ["search", "--help"]])
+def test_help_explains_a_command(command: Command, words: list[str]) -> None:
+    done = command(*words)
+    assert done.code == 0
+    assert done.out.startswith("Usage: wherein search")
+    assert "--min-confidence" in done.out
+
+
+def test_help_explains_a_command_of_a_group(command: Command) -> None:
+    assert command("help", "bench", "run").out == command("bench", "run", "-h").out
+    refused(command("help", "serach"), "Did you mean 'search'?")
+    refused(command("help", "search", "more"), "no command 'more'")
+
+
+def test_a_demonstration_cannot_replace_a_file(command: Command, folder: Path) -> None:
+    refused(command("demo", folder / "red.png"), "red.png: is a file", "Name another folder")
+    assert (folder / "red.png").is_file()
+
+
+def test_a_place_that_zoom_looks_at_is_not_called_unused(command: Command, filled: wherein.Collection) -> None:
+    done = command("search", "red", "--where", "left", "--method", "zoom")
+    assert done.code == 0
+    assert "not used" not in done.told
+    assert "not used" in command("search", "red", "--where", "left", "--method", "whole").told
+
+
+def test_a_pipe_that_closes_early_is_no_failure(filled: wherein.Collection, folder: Path) -> None:
+    command = f'"{sys.executable}" -m wherein search red --paths; echo "code $?" >&2'
+    reader = f'{{ {command}; }} | "{sys.executable}" -c "import sys; sys.stdin.close()"'
+    done = subprocess.run(["bash", "-c", reader], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == "code 0\n"
+
+
+def test_what_is_done_is_told_when_it_is_asked_for(
+    command: Command, filled: wherein.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command("search", "red").told == ""
+    assert "INFO wherein.search: red by whole" in command("search", "red", "--verbose").told
+    assert "INFO wherein.search: red by whole" in command("--verbose", "search", "red").told
+    monkeypatch.setenv("WHEREIN_LOG", "info")
+    assert "INFO wherein.search" in command("search", "red").told
+    monkeypatch.setenv("WHEREIN_LOG", "loud")
+    refused(command("search", "red"), "WHEREIN_LOG=loud: choose from debug, info, warning, error.")
+    monkeypatch.delenv("WHEREIN_LOG")
+    assert command("search", "red").told == ""

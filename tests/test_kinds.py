@@ -34,6 +34,7 @@ def kept(collection: wherein.Collection) -> dict[str, int]:
     [
         pytest.param(Manifest(), "toy", None, DEFAULT_KINDS, id="a new collection keeps the usual ones"),
         pytest.param(Manifest(), "toy", ("global",), ("global",), id="or those that are asked for, alone"),
+        pytest.param(Manifest(), "toy", "local", ("global", "local"), id="and always global"),
         pytest.param(SMALL, "toy", None, ("global", "thumbs", "local"), id="a known one what it has"),
         pytest.param(SMALL, "toy", "cells", ("global", "thumbs", "local", "cells"), id="and what is added"),
         pytest.param(SMALL, "mini", None, ("global", "thumbs", "local"), id="a new encoder what the old one has"),
@@ -87,7 +88,7 @@ def test_another_encoder_that_lacks_images_names_itself(collection: wherein.Coll
     assert note == "global of toy:8 covers 2 of 4 images: run `wherein index --encoder toy:8` to complete it."
 
 
-@pytest.mark.parametrize("layers", [(), ("patches",), ("global", "nothing")])
+@pytest.mark.parametrize("layers", [("",), ("patchs",), ("global", "nothing")])
 def test_layers_that_cannot_be_are_refused_with_those_that_can(
     collection: wherein.Collection, folder: Path, layers: tuple[str, ...]
 ) -> None:

@@ -20,7 +20,7 @@ import PIL.Image
 from wherein import errors
 from wherein.images.image import ImageLike, read_bytes
 from wherein.indexing.sync import AddReport, Progress, Skip
-from wherein.options import Askable, Asked, Filters, Options, require_known, several
+from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
 from wherein.search.calibrate import Calibration, Curve, Judgement
 from wherein.search.method import Method
 from wherein.values.masks import from_rle, to_rle
@@ -75,6 +75,7 @@ class RemoteCollection:
     def close(self) -> None:
         """Nothing stays open between calls."""
 
+    @lists_options(Options)
     def search(self, query: Askable, **options: Unpack[Options]) -> Ranking:
         """As `Collection.search`; examples are sent along."""
         asked = Asked.of(query, options)
@@ -114,9 +115,10 @@ class RemoteCollection:
             total = _joined(total, self._followed(self._door.json("POST", "/jobs", body=body), on_progress))
         return total
 
-    def remove(self, *image_ids: str) -> int:
-        """Forget images (their files stay). Returns how many files that were."""
-        return int(self._door.json("POST", f"{self._base}/remove", body={"image_ids": list(image_ids)})["files"])
+    def remove(self, *image_ids: str | Iterable[str]) -> int:
+        """Forget images, named one by one or in lists (their files stay). Returns how many files that were."""
+        named = image_ids_of(image_ids)
+        return int(self._door.json("POST", f"{self._base}/remove", body={"image_ids": named})["files"])
 
     def info(self) -> Info:
         """What the collection holds, and its bytes per image."""
@@ -134,9 +136,10 @@ class RemoteCollection:
         """Free the space of removed and replaced images. Returns the bytes freed."""
         return int(self._door.json("POST", f"{self._base}/compact")["freed"])
 
+    @lists_options(Filters)
     def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all images, or of those that pass the filters, sorted."""
-        require_known(filters, Filters.__optional_keys__)
+        only_filters(filters)
         return list(self._pages(_plain(filters)))
 
     def details(self, image_id: str) -> Details:
@@ -160,11 +163,11 @@ class RemoteCollection:
 
     def tag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Tag images."""
-        self._door.json("POST", f"{self._base}/tags", body={"tag": tag, "image_ids": several(image_ids)})
+        self._door.json("POST", f"{self._base}/tags", body={"tag": tag, "image_ids": several("image_ids", image_ids)})
 
     def untag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Take a tag off images."""
-        self._door.json("POST", f"{self._base}/untag", body={"tag": tag, "image_ids": several(image_ids)})
+        self._door.json("POST", f"{self._base}/untag", body={"tag": tag, "image_ids": several("image_ids", image_ids)})
 
     def thumb(self, image_id: str) -> bytes:
         """A small JPEG of an image."""
@@ -296,8 +299,10 @@ def _joined(total: AddReport, more: dict[str, Any]) -> AddReport:
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """Options as JSON has them: methods and dates as they are written, a lone tag as a list."""
-    lists = {name: several(given[name]) for name in ("tags", "among") if given.get(name) is not None}
-    return {name: str(value) if isinstance(value, Method | date) else value for name, value in given.items()} | lists
+    lists = {name: several(name, given[name]) for name in ("tags", "among") if given.get(name) is not None}
+    return {
+        name: str(value) if isinstance(value, Method | date | os.PathLike) else value for name, value in given.items()
+    } | lists
 
 
 def _part(part: Part, uploads: list[tuple[str, bytes]]) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from wherein.encoders import Encoder, load
 from wherein.errors import CollectionNotFound, ImageNotFound, InputError
 from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.indexing.layer_choice import describe_layers, kinds_to_keep, shortfalls
-from wherein.indexing.names import by_ids, ids_of, named_image, plain_path
+from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
 from wherein.indexing.sync import AddReport, Progress, Settings, Sync
-from wherein.options import Askable, Asked, Filters, Options, filter_of, require_known, several
+from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, whole_number
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
 from wherein.search.calibrate import FEWEST, Calibration, Curves, Judgement, Measured, measure, name_of
 from wherein.search.engine import Candidate, Ranked, no_surer, notes, rank
@@ -125,6 +125,8 @@ class Collection:
         `DEFAULT_KINDS` of `wherein.indexing.embed`. A new `encoder` fills new layers beside the old ones, which serve
         until the new are complete. A file that cannot be used is reported, never raised.
         """
+        threads = default_workers() if workers is None else whole_number("workers", workers, least=1)
+        pixels = whole_number("max_pixels", max_pixels, least=1)
         pairs = [named_image(source) for source in sources if not isinstance(source, str | os.PathLike)]
         folders = [plain_path(source) for source in sources if isinstance(source, str | os.PathLike)]
         spec = encoder or self._wanted or self.encoder
@@ -133,9 +135,8 @@ class Collection:
                 folders = list(self.roots.values())
             made_by = load(spec, threads=1)  # one thread a call: the workers call side by side
             kinds = kinds_to_keep(self._store.manifest, encoder=made_by.spec, asked=layers)
-            settings = Settings(kinds, workers or default_workers(), max_pixels)
             try:
-                return Sync(self._store, made_by, settings, on_progress).run(folders, pairs)
+                return Sync(self._store, made_by, Settings(kinds, threads, pixels), on_progress).run(folders, pairs)
             finally:
                 self._forget()
 
@@ -147,8 +148,8 @@ class Collection:
         for changes in watch(*there, watch_filter=lambda _, path: FOLDER not in Path(path).parts):
             yield sorted({Path(path) for _, path in changes})
 
-    def remove(self, *image_ids: str) -> int:
-        """Forget images (their files stay on disk). Returns how many files that were."""
+    def remove(self, *image_ids: str | Iterable[str]) -> int:
+        """Forget images, named one by one or in lists (their files stay). Returns how many files that were."""
         files = {self._store.catalogue.file_of(key) for key in self._keys(image_ids)}
         with self._store.writing(), self._store.catalogue.transaction():
             self._store.catalogue.bury_files(files)
@@ -166,10 +167,11 @@ class Collection:
         self._forget()
         return files
 
+    @lists_options(Options)
     def search(self, query: Askable, **options: Unpack[Options]) -> Ranking:
-        """The images that answer best: `k` (20), by a `method`, `among` some, past filters; see `wherein.options`.
+        """The images that answer best, first the best.
 
-        A str is a text; a Path, bytes, array or PIL image is an example.
+        A str is a text; a Path, bytes, array or PIL image is an example; a list of those is looked for together.
         """
         return self._search(Asked.of(query, options))
 
@@ -189,6 +191,8 @@ class Collection:
             plain = None if question is None else self._search(replace(question, min_confidence=None))
             hits = hits if plain is None else plainly_sure(plain, hits)
             said += (how_sure(asked, plain),)
+        if not searched:
+            said += unknown_names(self._store, asked.filter)
         kept, rejected = split(hits, asked.min_confidence)
         return Ranking(
             hits=kept,
@@ -199,7 +203,7 @@ class Collection:
             searched=searched,
             notes=said,
             rejected=rejected,
-            empty=not len(view.images),
+            nothing_indexed=not len(view.images),
         )
 
     def calibrate(self, judgements: Iterable[Judgement], *, method: str | Method = "") -> list[Calibration]:
@@ -225,10 +229,14 @@ class Collection:
         with self._store.writing():
             return [self._curves.judge(source, hits) for source, hits in judged.items()]
 
+    @lists_options(Filters)
     def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all living images, or of those that pass the filters, sorted."""
-        require_known(filters, Filters.__optional_keys__)
-        return [image_id for _, image_id in self._passing(filter_of(filters))]
+        return [image_id for _, image_id in self._passing(only_filters(filters))]
+
+    def unknown_names(self, **filters: Unpack[Filters]) -> tuple[str, ...]:
+        """Which folder and tags of a filter no image bears, and which may have been meant, in sentences."""
+        return unknown_names(self._store, only_filters(filters))
 
     def details(self, image_id: str) -> Details:
         """What is known about one image."""
@@ -320,8 +328,6 @@ class Collection:
         self._forget()
         return freed
 
-    # loading
-
     def _ranked(self, asked: Asked) -> tuple[View, int, Ranked, Measured | None]:
         """What a search looked at, how many images passed, what it found, and how strong the evidence is."""
         self._store.refresh()
@@ -382,9 +388,9 @@ class Collection:
             inliers=found.inliers,
         )
 
-    def _keys(self, image_ids: Iterable[str]) -> list[int]:
+    def _keys(self, image_ids: str | Iterable[str | Iterable[str]]) -> list[int]:
         keys = []
-        for image_id in several(image_ids):
+        for image_id in image_ids_of(image_ids):
             key = self._store.catalogue.image_at(image_id)
             if key is None:
                 raise ImageNotFound(f"{image_id}: no image of that id in {self.folder}.")

@@ -18,6 +18,10 @@ WhereinError
     └── StorageFull           the disk took no more bytes; nothing committed was lost
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 
 class WhereinError(Exception):
     """Base of all errors raised on purpose."""
@@ -81,3 +85,12 @@ class CollectionCorrupt(CollectionError):
 
 class StorageFull(CollectionError):
     """The disk took no more bytes; nothing committed was lost."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` Did you mean 'patches'?` where a known word is spelled much like `word`; else nothing. Ends a message."""
+    from difflib import get_close_matches
+
+    by_small = {name.lower(): name for name in known}
+    close = get_close_matches(word.lower(), by_small, n=1)
+    return f" Did you mean {by_small[close[0]]!r}?" if close else ""

@@ -21,9 +21,13 @@ def demo(
     """Index real photographs, search them by text, place and region, and write a page for each search."""
     from wherein.collection import open
     from wherein.demo import PHOTOS, examples
+    from wherein.errors import InputError
     from wherein.output.present import write_page
 
     photos = folder.absolute() / "photos"
+    in_the_way = next((path for path in (photos, *photos.parents) if path.exists() and not path.is_dir()), None)
+    if in_the_way is not None:
+        raise InputError(f"{in_the_way}: is a file, so no folder can be made there. Name another folder.")
     photos.mkdir(parents=True, exist_ok=True)
     for photo in sorted(PHOTOS.glob("*.jpg")):
         shutil.copyfile(photo, photos / photo.name)

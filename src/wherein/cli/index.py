@@ -33,7 +33,7 @@ def index(
         str | None,
         typer.Option(
             help="What to keep: global,patches,cells,dense,thumbs,local,proposals,pyramid, or grids such as static-9; "
-            "the first five unless given. What is kept already stays."
+            "the first five unless given; global always. What is kept already stays."
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one a core.")] = None,

@@ -145,7 +145,7 @@ def _image_ids(collection: Collection, named: list[str], folder: str | None) -> 
 
     below = [] if folder is None else collection.image_ids(folder=folder)
     if folder is not None and not below:
-        raise ImageNotFound(f"--in {folder}: no image is there.")
+        raise ImageNotFound(f"--in {folder}: {' '.join(collection.unknown_names(folder=folder))}")
     return list(dict.fromkeys([*(found for name in named for found in collection.resolve(name)), *below]))
 
 

@@ -15,7 +15,9 @@ CollectionOption = Annotated[
     Path | None,
     typer.Option("--collection", "-c", help="The collection; by default the nearest .wherein, upwards from here."),
 ]
-FolderOption = Annotated[str | None, typer.Option("--in", help="Images below this folder; a glob.")]
+FolderOption = Annotated[
+    str | None, typer.Option("--in", help="Images below this folder; a glob where no folder is called so.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 NullOption = Annotated[
     bool, typer.Option("--null", "-0", help="Names in a pipe end with a zero byte instead of a new line.")

@@ -36,7 +36,7 @@ def search(
     method: Annotated[str, typer.Option(help="How to search, e.g. whole, patches, mini+patches~max.")] = "",
     k: Annotated[int, typer.Option("-k", help="How many hits.")] = 20,
     folder: FolderOption = None,
-    after: Annotated[str | None, typer.Option(help="Only from this date on: 2024-05-01.")] = None,
+    after: Annotated[str | None, typer.Option(help="Only from this date on: 2024-05-01, 2024-05 or 2024.")] = None,
     before: Annotated[str | None, typer.Option(help="Only before this date.")] = None,
     tags: Annotated[list[str] | None, typer.Option("--tag", help="Only images with this tag.")] = None,
     min_confidence: Annotated[

@@ -6,6 +6,7 @@ packages join through the entry-point group `wherein.encoders`. Nothing heavy is
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from wherein.arrays import Floats
-from wherein.errors import SpecError
+from wherein.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from wherein.images.image import Image, Pixels
@@ -27,6 +28,7 @@ FAMILIES: Final = {
     "toy": "wherein.encoders.toy:ToyEncoder",
 }
 ENTRY_POINTS: Final = "wherein.encoders"
+_LOG: Final = logging.getLogger("wherein.encoders")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,10 @@ def require_family(spec: str) -> str:
     known = families()
     family = spec.partition(":")[0]
     if family not in known:
-        raise SpecError(f"no encoder family is called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}.")
+        raise SpecError(
+            f"no encoder family is called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}."
+            f"{did_you_mean(family, known)}"
+        )
     return known[family]
 
 
@@ -91,6 +96,7 @@ def load(spec: str, *, threads: int = 1) -> Encoder:
     """The encoder of a spec, its weights read on first use."""
     module, _, name = require_family(spec).partition(":")
     encoder: Encoder = getattr(import_module(module), name)(spec.partition(":")[2], threads=threads)
+    _LOG.info("encoder %s, %d threads", encoder.spec, threads)
     return encoder
 
 

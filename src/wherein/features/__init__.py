@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wherein.arrays import Floats, unit
-from wherein.errors import CollectionCorrupt, SpecError
+from wherein.errors import CollectionCorrupt, SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from wherein.features.quantiser import Quantiser
@@ -119,7 +119,10 @@ def load_features(spec: str) -> FeatureFamily:
     family, _, variant = spec.partition(":")
     known = feature_families()
     if family not in known:
-        raise SpecError(f"no local features are called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}.")
+        raise SpecError(
+            f"no local features are called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}."
+            f"{did_you_mean(family, known)}"
+        )
     module, _, name = known[family].partition(":")
     made: FeatureFamily = getattr(import_module(module), name)(variant)
     return made

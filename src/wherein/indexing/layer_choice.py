@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from wherein.errors import InputError
+from wherein.errors import InputError, did_you_mean
 from wherein.indexing.embed import DEFAULT_KINDS, LAYER_KINDS, is_grid, is_local
 from wherein.store.store import THUMBS, Manifest, Store
 from wherein.values.records import LayerInfo
@@ -15,24 +15,27 @@ from wherein.values.region import Grid
 def kinds_to_keep(manifest: Manifest, *, encoder: str, asked: Sequence[str] | str | None) -> tuple[str, ...]:
     """What is filled by an encoder: the kinds kept of it, local features and thumbs, and what is asked for.
 
-    A new collection keeps what is asked for, or DEFAULT_KINDS; a new encoder what the one it may replace has.
+    A new collection keeps what is asked for, or DEFAULT_KINDS; a new encoder what the one it may replace has. The
+    layer `global` is always kept: it says which images an encoder has described.
     """
     kept = [*_kinds_of(manifest, encoder)]
     if asked is None:
         kept = kept or _kinds_of(manifest, manifest.encoder) or [*DEFAULT_KINDS]
     shared = [layer.kind for layer in manifest.layers.values() if _is_shared(layer.kind)]
-    more = [asked] if isinstance(asked, str) else asked or []
-    kinds = tuple(dict.fromkeys([*kept, *shared, *more]))
+    more = () if asked is None else (asked,) if isinstance(asked, str) else tuple(asked)
+    kinds = tuple(dict.fromkeys(["global", *kept, *shared, *more]))
     check_kinds(kinds)
     return kinds
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
     """Refuse kinds that no collection can have."""
-    unknown = [kind for kind in kinds if kind not in LAYER_KINDS and not is_grid(kind) and not is_local(kind)]
-    if unknown or "global" not in kinds:
-        known = f"{', '.join(LAYER_KINDS)} and grids such as static-9"
-        raise InputError(f"layers {', '.join(kinds)}: choose from {known}; global is needed.")
+    for kind in kinds:
+        if kind not in LAYER_KINDS and not is_grid(kind) and not is_local(kind):
+            raise InputError(
+                f"layer {kind!r}: there is none of that name; choose from {', '.join(LAYER_KINDS)} and grids such as "
+                f"static-9.{did_you_mean(kind, LAYER_KINDS)}"
+            )
     for grid in filter(is_grid, kinds):
         Grid.parse(grid)
 

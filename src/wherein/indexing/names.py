@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wherein.errors import ImageNotFound, InputError
+from wherein.errors import ImageNotFound, InputError, did_you_mean
 from wherein.images.image import ImageLike
 from wherein.store.store import Store
 from wherein.values.records import Filter
@@ -52,12 +53,41 @@ def ids_of(store: Store, name: str | os.PathLike[str]) -> list[str]:
 
 
 def by_ids(store: Store, filter_: Filter) -> Filter:
-    """A filter whose folder is said as ids are: where it is a path below a root, from that root on."""
+    """A filter whose folder is said as ids are: a path below a root from that root on, and as a glob.
+
+    A folder that is there is taken literally, whatever characters its name holds; else the name is a glob.
+    """
     if filter_.folder is None:
         return filter_
-    path = Path(os.path.normpath(filter_.folder))
+    folder = _from_root(store, filter_.folder)
+    literal = _literal(folder)
+    if literal != folder and store.catalogue.live_images(Filter(folder=literal)):
+        folder = literal
+    return replace(filter_, folder=folder)
+
+
+def _from_root(store: Store, folder: str) -> str:
+    """A folder as ids begin: where it is a path below a root, from that root on."""
+    path = Path(os.path.normpath(folder))
     for root in store.manifest.roots if path.is_absolute() else ():
         if path.is_relative_to(store.root_path(root)):
-            inside = path.relative_to(store.root_path(root)).as_posix()
-            return replace(filter_, folder=image_id_of(root, inside))
-    return filter_
+            return image_id_of(root, path.relative_to(store.root_path(root)).as_posix())
+    return folder
+
+
+def _literal(folder: str) -> str:
+    """A glob that means a name itself: `trip [2019]` → `trip [[]2019]`."""
+    return re.sub(r"[\[*?]", lambda found: f"[{found[0]}]", folder)
+
+
+def unknown_names(store: Store, filter_: Filter) -> tuple[str, ...]:
+    """What to tell where a filter lets nothing through: folders and tags that nothing bears, and what may be meant."""
+    said = []
+    if filter_.folder is not None and not store.catalogue.live_images(by_ids(store, Filter(folder=filter_.folder))):
+        living = (Path(image_id) for _, image_id in store.catalogue.live_images())
+        folders = {folder.as_posix() for image_id in living for folder in image_id.parents}
+        meant = did_you_mean(_from_root(store, filter_.folder).strip("/"), sorted(folders - {"."}))
+        said.append(f"no image is below a folder {filter_.folder!r}.{meant}")
+    tags = store.catalogue.tags()
+    said += [f"no image has the tag {tag!r}.{did_you_mean(tag, tags)}" for tag in filter_.tags if tag not in tags]
+    return tuple(said)

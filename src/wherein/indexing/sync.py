@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import time
@@ -24,6 +25,7 @@ from wherein.indexing.workers import Embedder, Known, Skipped, Task, Unfilled
 from wherein.store.store import THUMBS, Layer, Piece, Store
 from wherein.values.records import MEMORY_ROOT, FileRecord, ImageRecord
 
+_LOG: Final = logging.getLogger("wherein.indexing")
 _COMMIT_FILES: Final = 1024
 _COMMIT_SECONDS: Final = 3.0
 _EXTRAS: Final = ("av", "pillow_heif", "rawpy")
@@ -126,6 +128,7 @@ class Sync:
         if catalogue.covered(self._layers[0].name) == catalogue.counts()[0]:
             self._store.serve(self._encoder.spec)
         self._report.seconds = time.monotonic() - started
+        _LOG.info("%d of %d files read in %.1f s", self._done, self._total, self._report.seconds)
         return self._report
 
     # what there is to do
@@ -362,6 +365,7 @@ class Sync:
 
     def _skip(self, skip: Skip) -> None:
         self._report.skipped.append(skip)
+        _LOG.debug("skipped %s: %s", skip.path, skip.reason)
         self._on_progress(Progress(self._done, self._total, skip))
 
     def _step(self) -> None:

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from wherein.arrays import Floats, Mask, unit
-from wherein.errors import SpecError
+from wherein.errors import SpecError, did_you_mean
 from wherein.features import LocalFeatures
 from wherein.images.image import Pixels
 from wherein.values.region import Box
@@ -126,7 +126,10 @@ def load_localizer(word: str) -> Localizer:
 
         return SegmentLocalizer(variant)
     if word not in LOCALIZERS:
-        raise SpecError(f"no localizer is called {word!r}; known: {', '.join(LOCALIZERS)}, {SEGMENTER}:FOLDER.")
+        raise SpecError(
+            f"no localizer is called {word!r}; known: {', '.join(LOCALIZERS)}, {SEGMENTER}:FOLDER."
+            f"{did_you_mean(word, LOCALIZERS)}"
+        )
     module, _, name = LOCALIZERS[word].partition(":")
     localizer: Localizer = getattr(import_module(module), name)()
     return localizer

@@ -74,7 +74,7 @@ def as_table(ranking: Ranking) -> Table:
 
 def no_match(ranking: Ranking) -> str:
     """Why nothing was found, in one line."""
-    if ranking.empty:
+    if ranking.nothing_indexed:
         return "no match: the collection is empty. Run `wherein index FOLDER` to fill it."
     if not ranking.searched:
         return "no match: no image passes the filters."

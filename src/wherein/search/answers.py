@@ -18,7 +18,9 @@ NOTHING_YET: Final = "nothing is indexed yet: there is nothing to find before a 
 
 def nothing_yet(asked: Asked, *, encoder: str) -> Ranking:
     """The answer of a collection that holds nothing."""
-    return Ranking((), str(asked.query), encoder, str(asked.method), "cosine", notes=(NOTHING_YET,), empty=True)
+    return Ranking(
+        (), str(asked.query), encoder, str(asked.method), "cosine", notes=(NOTHING_YET,), nothing_indexed=True
+    )
 
 
 def plain_question(asked: Asked, hits: Sequence[Hit]) -> Asked | None:

@@ -219,7 +219,8 @@ def _load_step(word: str) -> Step:
 def notes(query: Query, method: Method) -> tuple[str, ...]:
     """What a person should know about how the query was read."""
     said = [f"read “{part.said_where}” as a place: {part.where}" for part in query.parts if part.said_where is not None]
-    if method.search in ("whole", "proposals", "pyramid") and any(part.where is not None for part in query.parts):
+    unplaced = method.search in ("whole", "proposals", "pyramid") and "zoom" not in method.steps
+    if unplaced and any(part.where is not None for part in query.parts):
         looks = "anywhere in the image" if method.search == "proposals" else "at the whole image"
         said.append(f"method {method.search} looks {looks}: the place was not used. Try --method static-36.")
     return tuple(said)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from wherein.encoders import families
-from wherein.errors import RegionError, SpecError
+from wherein.errors import RegionError, SpecError, did_you_mean
 from wherein.kernels import KERNELS
 from wherein.localizers import KEYPOINTS, LOCALIZERS, SEGMENTER
 from wherein.values.query import Query
@@ -161,9 +161,11 @@ class Method:
                 method = method._with("encoder", name)
             else:
                 encoders = ", ".join(sorted(families()))
+                words = (*families(), *KERNELS, *SEARCHES, "static-5", "static-9", "static-36", AUGMENT, *STEPS)
                 raise SpecError(
                     f"method {spec!r}: nothing is called {name!r}. Encoders: {encoders}. Local: {', '.join(KERNELS)}. "
                     f"Searches: {', '.join(SEARCHES)}, {GRIDS}. Steps: {', '.join((AUGMENT, *STEPS))}."
+                    f"{did_you_mean(name, words)}"
                 )
             for option in options:
                 chosen: dict[str, Any] = {_option(option, spec): option}
@@ -203,4 +205,5 @@ def _option(option: str, spec: str) -> str:
         if option in values:
             return name
     known = ", ".join([*(f"~{value}" for values in OPTIONS.values() for value in values), f"~{SEGMENTER}:FOLDER"])
-    raise SpecError(f"method {spec!r}: no option ~{option}; known: {known}.")
+    close = did_you_mean(option, [value for values in OPTIONS.values() for value in values])
+    raise SpecError(f"method {spec!r}: no option ~{option}; known: {known}.{close}")

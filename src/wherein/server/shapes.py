@@ -13,6 +13,8 @@ CornersIn = tuple[Number, Number, Number, Number]
 """A box as it is asked for; one that leaves the image is answered by `Box` itself."""
 ImageId = Annotated[str, Field(min_length=1, max_length=4096)]
 ImageIds = Annotated[list[ImageId], Field(max_length=10_000)]
+Day = Annotated[str, Field(max_length=40)] | int
+"""A date as 2024-05-01, 2024-05 or 2024; a year may be a number."""
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/\\]+$")]
 
 Line = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
@@ -75,8 +77,8 @@ class Filters(Shape):
     """Which images may be returned."""
 
     folder: Annotated[str, Field(max_length=4096)] | None = None
-    after: Annotated[str, Field(max_length=40)] | None = None
-    before: Annotated[str, Field(max_length=40)] | None = None
+    after: Day | None = None
+    before: Day | None = None
     tags: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=50)] = []
     min_side: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 

@@ -44,8 +44,13 @@ class Ranking(Sequence[Hit]):
     """What a person should know about how the query was read."""
     rejected: tuple[Hit, ...] = ()
     """The best that were not likely enough, where `min_confidence` was asked for."""
-    empty: bool = False
+    nothing_indexed: bool = False
     """Whether there was nothing to search: the collection holds no image that its encoder has described."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no hit."""
+        return not self.hits
 
     def __len__(self) -> int:
         return len(self.hits)

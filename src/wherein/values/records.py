@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import posixpath
+import re
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Final
 
 from wherein.errors import InputError
 
+_MONTH: Final = re.compile(r"(?P<year>\d{4})(-(?P<month>\d{1,2}))?")
+"""A year, or a month of it."""
 MEMORY_ROOT: Final = ":memory:"
 """The root of images that were added from memory and have no file."""
 
@@ -137,15 +140,34 @@ _MIDDLE_YEAR: Final = 5000
 """Between the first year and the last: only days at either end have no time stamp."""
 
 
-def stamp(day: date | str | None) -> float | None:
-    """A date, as such or as 2024-05-01, as a time stamp."""
-    try:
-        moment = datetime.fromisoformat(day) if isinstance(day, str) else day
-    except ValueError:
-        raise InputError(f"{day!r} is not a date: write it as 2024-05-01 or 2024-05-01T13:30.") from None
-    if moment is None:
+def stamp(day: date | str | int | None, *, option: str = "date") -> float | None:
+    """The time stamp at which a day begins, or the month `2024-05`, or the year `2024` or 2024; of a moment, its own.
+
+    A date and time may be given as 2024-05-01T13:30 or as a datetime.
+    """
+    if day is None:
         return None
+    try:
+        moment = _moment(day)
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"{option} = {day!r} is not a date: write it as 2024, 2024-05, 2024-05-01 or 2024-05-01T13:30."
+        ) from None
     try:
         return (moment if isinstance(moment, datetime) else datetime.combine(moment, time())).timestamp()
     except (ValueError, OverflowError, OSError):  # the first and the last days there are, in some time zones
         return -math.inf if moment.year < _MIDDLE_YEAR else math.inf
+
+
+def _moment(day: date | str | int) -> date:
+    """The date or datetime that is meant; ValueError where none is."""
+    if isinstance(day, date):
+        return day
+    if isinstance(day, int) and not isinstance(day, bool):
+        return date(day, 1, 1)
+    if not isinstance(day, str):
+        raise ValueError("neither a date nor written as one")
+    month = _MONTH.fullmatch(day.strip())
+    if month is not None:
+        return date(int(month["year"]), int(month["month"] or 1), 1)
+    return datetime.fromisoformat(day.strip())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
@@ -15,6 +16,7 @@ from wherein.server.routes import LibraryHere, ThumbsHere
 from wherein.server.shapes import Shape
 
 router = APIRouter(tags=["status"])
+_LOG: Final = logging.getLogger("wherein.server")
 
 
 class HealthOut(Shape):
@@ -80,6 +82,8 @@ class Requests:
             finally:
                 route = getattr(scope.get("route"), "path", "other")
                 self.counts[route, status] += 1
-                self.seconds[route] += time.perf_counter() - started
+                seconds = time.perf_counter() - started
+                self.seconds[route] += seconds
+                _LOG.debug("%s %s: %d in %.3f s", scope["method"], route, status, seconds)
 
         return counted
