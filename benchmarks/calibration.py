@@ -1,4 +1,4 @@
-"""The shipped curves of confidence (`src/wherein/curves.json`), and how far they can be trusted.
+"""The shipped curves of confidence (`src/wherein/search/curves.json`), and how far they can be trusted.
 
     python benchmarks/calibration.py EVAL_FOLDER [--out out/calibration] [--page docs/results/confidence.md]
 
@@ -21,7 +21,8 @@ import wherein
 from wherein import Part, Query
 from wherein.bench.local.dataset import files_of, images_under, load_boxed, load_captions, load_examples, load_objects
 from wherein.bench.staging import stage
-from wherein.search.calibrate import Curve, Judgement, expected_error, fit, reliability
+from wherein.search.calibrate import Curve, expected_error, fit, reliability
+from wherein.search.judgements import Judgement
 
 METHODS = {
     "mini": ("captions", "nouns", "underwater", "no-facades", "no-underwater", "covers", "facades", "objects"),
@@ -61,7 +62,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, default=Path("out/calibration"))
     parser.add_argument("--page", type=Path, default=Path("docs/results/confidence.md"))
-    parser.add_argument("--curves", type=Path, default=Path("src/wherein/curves.json"))
+    parser.add_argument("--curves", type=Path, default=Path("src/wherein/search/curves.json"))
     arguments = parser.parse_args()
     pairs = dict[str, dict[str, np.ndarray]]()
     for method, sets in METHODS.items():
@@ -98,7 +99,7 @@ def removed(asked: Sequence[Asked]) -> list[str]:
 def judgements(asked: Sequence[Asked], there: frozenset[str], name: str) -> Iterator[Judgement]:
     """What is right and wrong for each query."""
     for query, answers, unknown in asked[:: EVERY.get(name, 1)]:
-        yield Judgement(query, answers, there - answers - unknown)
+        yield Judgement(query, answers & there, there - answers - unknown)
 
 
 def questions(name: str, data: Path) -> tuple[dict[str, Path], list[Asked]]:

@@ -1,28 +1,18 @@
 """Scores → confidence: measures, curves, what is kept, how far it can be trusted."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-import wherein
-from wherein.cli import app
 from wherein.encoders import load
 from wherein.encoders.toy import ToyEncoder
-from wherein.errors import InputError
 from wherein.search.calibrate import (
     FEWEST,
     Curve,
-    Curves,
     expected_error,
     fit,
     measure,
-    name_of,
-    read_judgements,
     reliability,
     shipped,
     source_of,
@@ -49,15 +39,6 @@ def test_a_fit_finds_the_curve_that_made_the_judgements() -> None:
     half = random.random(20_000) < 0.5
     worth = np.where(half, 2.0, 0.0).astype(np.float32)
     assert fit(x, right | ~half, worth=worth).slope == pytest.approx(2.0, abs=0.15)
-
-
-def test_few_judgements_move_a_known_curve_a_little_and_many_move_it_far() -> None:
-    known, x = Curve(0.0, 1.0), np.array([2.0], np.float32)
-    few = fit(x, np.array([False]), prior=known)
-    many = fit(np.repeat(x, 500), np.zeros(500, np.bool_), prior=known)
-    before, after, long_after = (float(curve.confidence(x)[0]) for curve in (known, few, many))
-    assert before > after > 0.3
-    assert long_after < 0.02
 
 
 @given(
@@ -127,47 +108,3 @@ def test_the_shipped_curves_are_those_of_the_shipped_encoder() -> None:
     mini, how = load("mini"), Method(search="whole")
     for query in (TEXT, EXAMPLE):
         assert source_of(query, how, kind="cosine", encoder=mini, family=None) in shipped()
-
-
-def test_a_broken_file_of_judged_hits_is_said(tmp_path: Path) -> None:
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "judged.json").write_text("{")
-    with pytest.raises(InputError, match="judge again"):
-        Curves(tmp_path).of("any")
-
-
-def test_examples_from_memory_are_told_apart() -> None:
-    assert name_of(EXAMPLE) != name_of(Query((Part(image=b"other"),)))
-    assert name_of(TEXT) == "red"
-
-
-def test_the_command_learns_and_rejects(collection: wherein.Collection, folder: Path, tmp_path: Path) -> None:
-    collection.add(folder)
-    run, here, judged = CliRunner(), ["-c", str(folder)], tmp_path / "judged.jsonl"
-    refused = run.invoke(app, ["search", "red", "--min-confidence", "0.5", *here])
-    assert isinstance(refused.exception, InputError)
-    answers = {"red": ["red.png"], "blue": ["blue.png"], "green": [], "white": [], "black": []}
-    lines = [{"parts": [{"text": text}], "right": right} for text, right in answers.items()]
-    judged.write_text("\n".join(map(json.dumps, lines)))
-    said = run.invoke(app, ["calibrate", str(judged), *here])
-    assert "2 right, 18 wrong; not yet" in said.stdout
-    lines += [{"parts": [{"text": "red " * (number + 2)}], "right": ["red.png"]} for number in range(8)]
-    judged.write_text("\n".join(map(json.dumps, lines)))
-    made = run.invoke(app, ["calibrate", str(judged), "--json", *here])
-    assert json.loads(made.stdout)[0]["right"] == 10
-    found = run.invoke(app, ["search", "red", "--json", *here])
-    confidence = {hit["image_id"]: hit["confidence"] for hit in json.loads(found.stdout)["hits"]}
-    assert confidence["red.png"] > 0.5 > confidence["blue.png"]
-    none = run.invoke(app, ["search", "white", "--min-confidence", "0.5", *here])
-    assert (none.exit_code, none.stdout) == (1, "")
-    assert "no match: the best, " in none.stderr
-    kept = json.loads(run.invoke(app, ["search", "white", "--min-confidence", "0.5", "--json", *here]).stdout)
-    assert (kept["hits"], len(kept["rejected"])) == ([], 4)
-
-
-@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"right": 5}'])
-def test_a_line_that_is_no_judgement_is_named(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "judged.jsonl"
-    path.write_text(line)
-    with pytest.raises(InputError, match="line 1: is no judgement"):
-        list(read_judgements(path))

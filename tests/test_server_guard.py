@@ -69,7 +69,7 @@ def test_other_sites_cannot_write(served: str, headers: dict[str, str]) -> None:
     assert HTTP.get(f"{served}{HERE}/tags").json() == {}
 
 
-@pytest.mark.parametrize("act", ["remove", "compact", "check", "calibrate"])
+@pytest.mark.parametrize("act", ["remove", "compact", "check", "calibrate", "uncalibrate"])
 def test_nor_can_they_look_after_a_collection(served: str, act: str) -> None:
     answer = HTTP.post(
         f"{served}{HERE}/{act}", json={"image_ids": ["red.png"]}, headers={"origin": "https://evil.example"}

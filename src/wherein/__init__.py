@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wherein.images.image import Image, decode
     from wherein.localizers import Heatmap, Localizer, Located, check_localizer
     from wherein.output.exports import export
-    from wherein.search.calibrate import Judgement
+    from wherein.search.judgements import Judgement
     from wherein.search.method import Method
     from wherein.search.steps.locate import locate
     from wherein.values.query import Part, Query
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Judgement": "search.calibrate",
+    "Judgement": "search.judgements",
     "RemoteCollection": "client",
     "connect": "client",
     "Collection": "collection",

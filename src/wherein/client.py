@@ -21,7 +21,8 @@ from wherein import errors
 from wherein.images.image import ImageLike, read_bytes
 from wherein.indexing.sync import AddReport, Progress, Skip
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
-from wherein.search.calibrate import Calibration, Curve, Judgement
+from wherein.search.calibrate import Curve
+from wherein.search.judgements import Calibration, Judgement
 from wherein.search.method import Method
 from wherein.values.masks import from_rle, to_rle
 from wherein.values.query import Part, Query
@@ -99,6 +100,11 @@ class RemoteCollection:
         ]
         made = self._door.json("POST", f"{self._base}/calibrate", body={"judgements": sent, "method": str(method)})
         return [Calibration(**one | {"curve": one["curve"] and Curve(**one["curve"])}) for one in made]
+
+    def uncalibrate(self, step: int | None = None, *, reset: bool = False) -> str:
+        """As `Collection.uncalibrate`."""
+        asked = {"step": step, "reset": reset}
+        return str(self._door.json("POST", f"{self._base}/uncalibrate", body=asked)["changed"])
 
     def add(
         self,

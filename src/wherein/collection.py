@@ -20,8 +20,9 @@ from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unkn
 from wherein.indexing.sync import AddReport, Progress, Settings, Sync
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, whole_number
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
-from wherein.search.calibrate import FEWEST, Calibration, Curves, Judgement, Measured, measure, name_of
+from wherein.search.calibrate import FEWEST, Measured, measure
 from wherein.search.engine import Candidate, Ranked, no_surer, notes, rank
+from wherein.search.judgements import Calibration, Curves, Judgement
 from wherein.search.method import Method
 from wherein.search.scorers import WholeScorer
 from wherein.search.views import View, Views
@@ -180,7 +181,7 @@ class Collection:
         if not self._store.manifest.layers:
             return nothing_yet(asked, encoder=asked.method.encoder or self.encoder)
         view, searched, ranked, measured = self._ranked(asked)
-        curve = None if measured is None else self._curves.of(measured.source)
+        curve = None if measured is None else self._curves.of(measured.source, asked.query)
         hits = [self._hit(view, found) for found in ranked.candidates]
         said = notes(asked.query, asked.method) + ranked.notes + self._shortfalls(view, asked.method)
         if curve is not None and measured is not None:
@@ -207,27 +208,30 @@ class Collection:
         )
 
     def calibrate(self, judgements: Iterable[Judgement], *, method: str | Method = "") -> list[Calibration]:
-        """Let judged hits say how likely others are right: those among the first 20 of each query count.
+        """Let judged hits, those among the first 20 of each query, say how likely others are right; they add up.
 
-        Judgements add up, one curve for texts and one for examples of a method, and move every later confidence.
+        A few move later confidences only a little, and most where the query is the same. Unknown ids are refused.
         """
-        judged = dict[str, dict[str, tuple[float, bool]]]()
-        for judgement in judgements:
+        judged, given = dict[str, dict[str, tuple[float, bool]]](), list(judgements)
+        self._keys({image_id for one in given for image_id in one.named})
+        for judgement in given:
             view, _, ranked, measured = self._ranked(Asked.of(judgement.query, {"method": method}))
             if measured is None:
                 raise InputError(
                     f"hits of method {method or 'whole'} cannot be calibrated here: it needs {FEWEST} images, and no "
                     "steps but locate and sp."
                 )
-            for found, value in zip(ranked.candidates, measured.values().tolist(), strict=True):
-                image_id = self._hit(view, found).image_id
-                if judgement.wrong is None or image_id in judgement.right | judgement.wrong:
-                    mine = judged.setdefault(measured.source, {})
-                    mine[f"{name_of(judgement.query)} → {image_id}"] = (value, image_id in judgement.right)
-        if not judged:
+            found = [self._hit(view, one).image_id for one in ranked.candidates]
+            judged.setdefault(measured.source, {}).update(judgement.of(found, measured.values().tolist()))
+        if not any(judged.values()):
             raise InputError("no judged image is among the first 20 of its query: there is nothing to learn from.")
         with self._store.writing():
-            return [self._curves.judge(source, hits) for source, hits in judged.items()]
+            return self._curves.judge(judged)
+
+    def uncalibrate(self, step: int | None = None, *, reset: bool = False) -> str:
+        """Take back what one `step` judged (the last, unless given), or all with `reset`; says so in a sentence."""
+        with self._store.writing():
+            return self._curves.reset() if reset else self._curves.undo(step)
 
     @lists_options(Filters)
     def image_ids(self, **filters: Unpack[Filters]) -> list[str]:

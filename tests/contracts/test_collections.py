@@ -111,6 +111,11 @@ def test_confidence_follows_what_is_judged(either: Either) -> None:
     sure = [hit.confidence or 0.0 for hit in every]
     assert sure == sorted(sure, reverse=True)
     assert len(either.search("red", among=["blue.png"], min_confidence=0.9)) == 0
+    assert either.uncalibrate(made.step) == "20 judgements taken back."
+    assert either.search("green", k=1)[0].confidence is None
+    assert either.uncalibrate(reset=True).startswith("20 judgements forgotten")
+    with pytest.raises(InputError, match="nothing is judged"):
+        either.uncalibrate()
 
 
 def test_examples_are_calibrated_apart_from_texts(either: Either, folder: Path) -> None:
@@ -127,7 +132,7 @@ ERRORS: list[tuple[Callable[[Any], object], type[Exception]]] = [
     (lambda either: either.search([wherein.Part(text="a", negative=True)]), QueryError),
     (lambda either: either.search("red", k=0), InputError),
     (lambda either: either.search("red", min_confidence=1.5), InputError),
-    (lambda either: either.calibrate([Judgement(Query.of("red"), frozenset({"none"}), frozenset())]), InputError),
+    (lambda either: either.calibrate([Judgement(Query.of("red"), frozenset({"none"}), frozenset())]), ImageNotFound),
     (lambda either: either.add("/nowhere/at/all"), InputError),
 ]
 

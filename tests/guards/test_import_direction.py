@@ -37,6 +37,7 @@ ORDER = (
     "search.method",
     "options",
     "search.calibrate",
+    "search.judgements",
     "search.scorers",
     "search.local",
     "search.views",

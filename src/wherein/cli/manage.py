@@ -102,22 +102,33 @@ def remove(
 
 
 def calibrate(
-    judgements: Annotated[Path, typer.Argument(help="A file of judged hits: one query a line, as JSON.")],
+    judgements: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A file of judged hits: one query a line, as JSON.")
+    ] = None,
     method: Annotated[str, typer.Option(help="The method whose hits were judged.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Take back what was judged last.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Forget everything that was judged.")] = False,
     collection: CollectionOption = None,
     json_: JsonOption = False,
 ) -> None:
     """Learn from judged hits how likely others are right; the confidence of every later search follows."""
-    from wherein.search.calibrate import JUDGED_LEAST, read_judgements
+    from wherein.errors import InputError
+    from wherein.search.judgements import read_judgements
 
+    if [judgements is not None, undo, reset].count(True) != 1:
+        raise InputError("give one of these: a FILE of judged hits, --undo or --reset.")
+    if judgements is None:
+        with open_collection(collection) as opened:
+            changed = opened.uncalibrate(reset=reset)
+        typer.echo(json.dumps({"changed": changed}, ensure_ascii=False) if json_ else changed)
+        return
     with open_collection(collection) as opened:
         made = opened.calibrate(read_judgements(judgements), method=method)
     if json_:
         typer.echo(json.dumps([asdict(one) for one in made], ensure_ascii=False, indent=2))
         return
     for one in made:
-        state = "calibrated" if one.curve else f"not yet: {JUDGED_LEAST} right and {JUDGED_LEAST} wrong hits are needed"
-        typer.echo(f"{one.source}: {one.right:,} right, {one.wrong:,} wrong; {state}")
+        typer.echo(f"{one.source}: {one.right:,} right, {one.wrong:,} wrong. {one.changed}")
 
 
 def models() -> None:

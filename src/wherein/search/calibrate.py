@@ -9,19 +9,16 @@ evidence has a curve of its own over that measure, a logistic one, which never c
     evidence   nats of several kinds of scores, less ln(images), as arsinh: hundreds of inliers are surer than ten, but
                not in proportion
 
-Curves of the defaults are shipped. What people judge is kept with a collection (`kept/judged.json`) and moves them.
+Curves of the defaults are shipped; what people judge moves them (`wherein.search.judgements`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
@@ -29,27 +26,25 @@ import numpy.typing as npt
 
 from wherein.arrays import Floats
 from wherein.encoders import Encoder
-from wherein.errors import InputError
 from wherein.features import FeatureFamily
 from wherein.search.evidence import surprise
 from wherein.search.method import Method, Words
-from wherein.store.shards import write_durably
-from wherein.values.query import Query, query_of
+from wherein.values.query import Query
 
 Bools = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
 
 FEWEST: Final = 20
 """Fewer images do not show what is usual, so nothing is said to stand out among them."""
-JUDGED_LEAST: Final = 10
-"""Right and wrong hits that a curve needs each, where no shipped one is there to begin with."""
-_FORMAT: Final = 1
+PRIOR_WORTH: Final = 40.0
+"""Judgements that a known curve counts as: with 40 a wrong hit moves its like from 93 % to 87 %, and fifty that
+agree move it below 25 % (tests/test_judgements.py)."""
+_PRIOR_AT: Final = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
+"""Confidences at which a known curve is held on to: its whole range, so that no end of it moves alone."""
 _MEASURED_AFTER: Final = frozenset({"locate", "sp"})
 """Steps that leave scores measurable; the others replace them by scores of a few images."""
 _NO_MATTER: Final = frozenset({"written", "encoder", "localizer", "outline"})
 """What a method says of its encoder, which is named with its weights, and of outlines, which score nothing."""
-_PRIOR_SPREADS: Final = (2.0, 0.5)
-"""How far judgements may move a shipped curve: its offset, and its slope as a share of itself (one deviation)."""
 _FREE_SPREAD: Final = 30.0
 _ROUNDS: Final = 60
 
@@ -107,57 +102,6 @@ class Measured:
     values: Callable[[], Floats]
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Which hits of a query are right, and which are wrong; None: all others are."""
-
-    query: Query
-    right: frozenset[str]
-    wrong: frozenset[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What is judged of one source in a collection, and the curve that follows from it."""
-
-    source: str
-    right: int
-    wrong: int
-    curve: Curve | None
-    """None while too little is judged: JUDGED_LEAST right and wrong hits where no curve is shipped."""
-
-
-def name_of(query: Query) -> str:
-    """A query as judged hits remember it: as it prints, examples from memory told apart by their content."""
-    said = [str(query)]
-    for part in query.parts:
-        if part.image is not None and not isinstance(part.image, str | os.PathLike):
-            data = part.image if isinstance(part.image, bytes) else part.image.tobytes()
-            said.append(hashlib.blake2b(data, digest_size=8).hexdigest())
-    return " ".join(said)
-
-
-def read_judgements(path: Path) -> Iterator[Judgement]:
-    """A file of judgements: on each line a query as a query file has it, with `right` and `wrong` image_ids.
-
-    {"parts": [{"text": "a dog"}], "right": ["a.jpg"], "wrong": ["b.jpg"]}; without `wrong`, all others are.
-    """
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}).") from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            document = json.loads(line)
-            right, wrong = frozenset(map(str, document["right"])), document.get("wrong")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            said = '{"parts": [{"text": "a dog"}], "right": ["a.jpg"], "wrong": ["b.jpg"]}'
-            raise InputError(f"{path}, line {number}: is no judgement; write {said}.") from None
-        yield Judgement(query_of(document, path), right, None if wrong is None else frozenset(map(str, wrong)))
-
-
 def source_of(query: Query, method: Method, *, kind: str, encoder: Encoder, family: FeatureFamily | None) -> str | None:
     """What a ranking's scores come from, in one line that names a curve; None where they cannot be measured."""
     if not _MEASURED_AFTER.issuperset(method.steps):
@@ -210,17 +154,19 @@ def _asks(query: Query) -> str:
 
 
 def fit(measures: Floats, right: Bools, *, worth: Floats | None = None, prior: Curve | None = None) -> Curve:
-    """The curve that explains which of (n,) measures were right best, as near to `prior` as they allow.
+    """The curve that explains best which of (n,) measures were right; `worth` (n,) is how much each counts, 1 if None.
 
-    `worth` (n,) is how much each counts, 1 unless given.
-
-    Newton's method on the penalised likelihood; a slope that would turn the order round becomes 0.
+    A `prior` counts as PRIOR_WORTH judgements that agree with it, spread over its range. Newton's method on the
+    penalised likelihood; a slope that would turn the order round becomes 0.
     """
     x, y = np.asarray(measures, np.float64), np.asarray(right, np.float64)
-    middle = np.array([prior.offset, prior.slope]) if prior else np.zeros(2)
-    spreads = np.array([_PRIOR_SPREADS[0], _PRIOR_SPREADS[1] * prior.slope]) if prior else np.full(2, _FREE_SPREAD)
-    weights = 1.0 / np.maximum(spreads, 1e-6) ** 2
     counts = np.ones_like(x) if worth is None else np.asarray(worth, np.float64)
+    middle = np.zeros(2)
+    if prior is not None and prior.slope > 0.0:
+        middle, agreed = np.array([prior.offset, prior.slope]), np.array(_PRIOR_AT)
+        x = np.concatenate([x, (np.log(agreed / (1.0 - agreed)) - prior.offset) / prior.slope])
+        y, counts = np.r_[y, agreed], np.r_[counts, np.full(len(agreed), PRIOR_WORTH / len(agreed))]
+    weights = np.full(2, 1.0 / _FREE_SPREAD**2)
     design = np.stack([np.ones_like(x), x], axis=1)
     found = _newton(design, y, counts, middle, weights)
     if found[1] < 0.0:
@@ -270,50 +216,3 @@ def shipped() -> dict[str, Curve]:
     """The curves that come with wherein, by source."""
     known = json.loads((files("wherein.search") / "curves.json").read_text("utf-8"))
     return {source: Curve(**values) for source, values in known.items()}
-
-
-class Curves:
-    """The curves of one collection: shipped ones, moved by what people judged there."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "kept" / "judged.json"
-        self._fitted: tuple[int, dict[str, Curve]] | None = None
-
-    def of(self, source: str | None) -> Curve | None:
-        """The curve of a source, if there is one."""
-        return None if source is None else self._all().get(source)
-
-    def judge(self, source: str, judged: Mapping[str, tuple[float, bool]]) -> Calibration:
-        """Keep judged hits (a name of query and image → measure, right); the source's curve follows them."""
-        known = self._read()
-        mine = known.setdefault(source, {})
-        mine |= {name: [measure, int(right)] for name, (measure, right) in judged.items()}
-        write_durably(self._path, json.dumps({"format": _FORMAT, "judged": known}, ensure_ascii=False).encode())
-        right = int(sum(value for _, value in mine.values()))
-        return Calibration(source, right, len(mine) - right, _fitted(source, mine))
-
-    def _all(self) -> dict[str, Curve]:
-        version = self._path.stat().st_mtime_ns if self._path.exists() else 0
-        if self._fitted is None or self._fitted[0] != version:
-            fitted = {source: _fitted(source, judged) for source, judged in self._read().items()}
-            self._fitted = (version, shipped() | {source: curve for source, curve in fitted.items() if curve})
-        return self._fitted[1]
-
-    def _read(self) -> dict[str, dict[str, list[float]]]:
-        if not self._path.exists():
-            return {}
-        try:
-            known = json.loads(self._path.read_text("utf-8"))
-            judged: dict[str, dict[str, list[float]]] = known["judged"] if known["format"] == _FORMAT else {}
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise InputError(f"{self._path}: cannot be read ({error}). Remove it, and judge again.") from error
-        return judged
-
-
-def _fitted(source: str, judged: Mapping[str, Sequence[float]]) -> Curve | None:
-    pairs = np.array(list(judged.values()), np.float64).reshape(-1, 2)
-    prior = shipped().get(source)
-    right = pairs[:, 1] > 0
-    if prior is None and min(right.sum(), (~right).sum()) < JUDGED_LEAST:
-        return None
-    return fit(pairs[:, 0].astype(np.float32), right, prior=prior)

@@ -16,7 +16,7 @@ from wherein.features import load_features
 from wherein.options import Options
 from wherein.output.exports import export
 from wherein.output.present import outline
-from wherein.search.calibrate import Judgement
+from wherein.search.judgements import Judgement
 from wherein.search.local import query_features
 from wherein.search.verify import verify
 from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
@@ -34,6 +34,8 @@ from wherein.server.shapes import (
     PartOut,
     RankingOut,
     SearchIn,
+    UncalibratedOut,
+    UncalibrateIn,
 )
 from wherein.values.masks import from_rle, to_rle
 from wherein.values.query import Part, Query, parse_text
@@ -92,6 +94,17 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
         made = collection.calibrate(judgements, method=asked.method)
         served.rankings.clear()
         return [CalibrationOut.model_validate(asdict(one)) for one in made]
+
+    return await served.searching(run)
+
+
+async def uncalibrate(served: Served, asked: UncalibrateIn) -> UncalibratedOut:
+    """Forget what was judged in one step, or all of it."""
+
+    def run(collection: Collection) -> UncalibratedOut:
+        changed = collection.uncalibrate(asked.step, reset=asked.reset)
+        served.rankings.clear()
+        return UncalibratedOut(changed=changed)
 
     return await served.searching(run)
 

@@ -140,6 +140,24 @@ class CalibrationOut(Shape):
     right: int
     wrong: int
     curve: CurveOut | None
+    """The curve of queries that share no word with the judged ones."""
+    changed: str
+    """What these judgements changed, in one sentence."""
+    step: int
+    """Its number: …/uncalibrate takes it back."""
+
+
+class UncalibrateIn(Shape):
+    """What to forget of what was judged: one step, the last unless given, or with `reset` all of it."""
+
+    step: Annotated[int, Field(ge=1)] | None = None
+    reset: bool = False
+
+
+class UncalibratedOut(Shape):
+    """What was forgotten, in one sentence."""
+
+    changed: str
 
 
 class MatchesIn(Shape):

@@ -18,8 +18,19 @@ from starlette.background import BackgroundTask
 from wherein.server.problems import Problem
 from wherein.server.requests import ask, matches, write_hits
 from wherein.server.requests import calibrate as learn
+from wherein.server.requests import uncalibrate as unlearn
 from wherein.server.routes import LibraryHere, ServedHere
-from wherein.server.shapes import CalibrateIn, CalibrationOut, ExampleOut, MatchesIn, MatchesOut, RankingOut, SearchIn
+from wherein.server.shapes import (
+    CalibrateIn,
+    CalibrationOut,
+    ExampleOut,
+    MatchesIn,
+    MatchesOut,
+    RankingOut,
+    SearchIn,
+    UncalibratedOut,
+    UncalibrateIn,
+)
 from wherein.server.thumbs import jpeg
 
 router = APIRouter(tags=["search"])
@@ -102,6 +113,12 @@ async def feedback(served: ServedHere, library: LibraryHere, asked: SearchIn) ->
 async def calibrate(served: ServedHere, library: LibraryHere, asked: CalibrateIn) -> list[CalibrationOut]:
     """Judge hits; the confidence of every later search with that method follows."""
     return await learn(served, asked, max_pixels=library.settings.max_upload_pixels)
+
+
+@router.post("/collections/{name}/uncalibrate")
+async def uncalibrate(served: ServedHere, asked: UncalibrateIn) -> UncalibratedOut:
+    """Take back what one step of judging changed, or with `reset` everything that was judged."""
+    return await unlearn(served, asked)
 
 
 @router.post("/collections/{name}/locate")
