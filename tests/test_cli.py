@@ -395,3 +395,27 @@ def test_what_is_done_is_told_when_it_is_asked_for(
     refused(command("search", "red"), "WHEREIN_LOG=loud: choose from debug, info, warning, error.")
     monkeypatch.delenv("WHEREIN_LOG")
     assert command("search", "red").told == ""
+
+
+# --- examples by their ids -----------------------------------------------------------------------------
+
+
+def test_a_hit_is_searched_with_by_its_own_id(
+    command: Command, filled: wherein.Collection, folder: Path, film: Film, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film(folder / "clip.mp4", ["yellow", "green"])
+    filled.add()
+
+    def first(*words: str) -> tuple[str, str]:
+        found = json.loads(command("search", *words, "-k", "1", "--json").out)
+        return found["query"], found["hits"][0]["image_id"]
+
+    assert first("--image", "clip.mp4#t=2") == ("clip.mp4#t=2", "clip.mp4#t=2")
+    assert first("--image", "clip.mp4#t=0#0,0,0.5,1") == ("clip.mp4#t=0#0,0,0.5,1", "clip.mp4#t=0")
+    assert first("--image", "clip.mp4#t=1.2") == ("clip.mp4#t=1.2", "clip.mp4#t=0")  # a frame that is no keyframe
+    monkeypatch.chdir(folder / "holiday")
+    assert first("--image", "clip.mp4#t=2") == ("clip.mp4#t=2", "clip.mp4#t=2")
+    assert first("--image", "red.png") == ("red.png", "red.png")
+    assert first("--image", "red.png", "--not", "../clip.mp4#t=2")[1] == "red.png"
+    refused(command("search", "--image", "clip.mp4#t=7"), "clip.mp4#t=7")
+    assert filled.search(folder / "clip.mp4#t=2")[0].image_id == "clip.mp4#t=2"

@@ -3,17 +3,21 @@
 import contextlib
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
 import pytest
 from pycocotools.coco import COCO  # type: ignore[import-untyped]
+from pycocotools.mask import area  # type: ignore[import-untyped]
 
 from wherein.errors import InputError
-from wherein.output.exports import MARK, coco, export, overlay
+from wherein.output.exports import MARK, Labelled, coco, coco_document, export, overlay
 from wherein.output.present import document, write_page
 from wherein.values.masks import box_mask, from_polygons, from_rle
+from wherein.values.query import Part, Query
 from wherein.values.ranking import Hit, Ranking
 from wherein.values.region import Box
 
@@ -56,6 +60,47 @@ def test_coco_reads_what_was_written(ranking: Ranking, tmp_path: Path) -> None:
     assert read.annToMask(third).all()
     assert first["bbox"] == [16.0, 12.0, 32.0, 12.0]
     assert first["area"] == expected.sum()
+
+
+def read_by_coco(document: dict[str, Any], tmp_path: Path) -> COCO:
+    """What pycocotools makes of a document."""
+    (tmp_path / "coco.json").write_text(json.dumps(document))
+    with contextlib.redirect_stdout(io.StringIO()):
+        return COCO(str(tmp_path / "coco.json"))
+
+
+def test_pycocotools_counts_every_annotation_as_one_object(ranking: Ranking, tmp_path: Path) -> None:
+    marked = [
+        Labelled("a.png", (64, 48), "spot", mask=SMALL),
+        Labelled("a.png", (64, 48), "box", box=SPOT),
+        Labelled("b.png", (64, 48), "spot"),
+    ]
+    read = read_by_coco(coco_document(marked, description="x"), tmp_path)
+    assert [image["file_name"] for image in read.loadImgs(read.getImgIds())] == ["a.png", "b.png"]
+    assert [one["name"] for one in read.loadCats(read.getCatIds())] == ["box", "spot"]
+    annotations = read.loadAnns(read.getAnnIds())
+    assert read.getAnnIds(iscrowd=False) == [1, 2, 3]
+    expected = box_mask(SPOT, size_wh=(64, 48))
+    for annotation, mask in zip(annotations, (expected, expected, np.ones((48, 64))), strict=True):
+        assert isinstance(annotation["segmentation"]["counts"], str)
+        assert np.array_equal(read.annToMask(annotation), mask)
+        assert area(annotation["segmentation"]) == annotation["area"]
+    assert annotations[0]["bbox"] == annotations[1]["bbox"] == [16.0, 12.0, 32.0, 12.0]
+
+
+def test_a_score_is_written_only_where_it_is_a_confidence(ranking: Ranking) -> None:
+    assert [one.get("score") for one in coco(ranking)["annotations"]] == [None, None, None]
+    assert [one["raw_score"] for one in coco(ranking)["annotations"]] == [0.9, 0.8, 0.7]
+    sure = replace(ranking, hits=tuple(replace(hit, score=3.07, confidence=0.5) for hit in ranking))
+    assert [(one["score"], one["raw_score"]) for one in coco(sure)["annotations"]] == [(0.5, 3.07)] * 3
+    assert not any("confidence" in one for one in coco(sure)["annotations"])  # FiftyOne cannot read such a file
+
+
+def test_the_label_of_an_export_is_clean_text(ranking: Ranking) -> None:
+    query = Query.of([" a dog^2", Part(text="cartoon", negative=True), Part(image="photos/rex.jpg", box=SPOT)])
+    assert query.label == "a dog, rex.jpg"
+    assert Query.of("a dog in the upper left").label == "a dog"
+    assert coco(replace(ranking, label=query.label))["categories"][0]["name"] == "a dog, rex.jpg"
 
 
 def test_the_folder_has_the_layout_fiftyone_reads(ranking: Ranking, tmp_path: Path) -> None:

@@ -284,6 +284,8 @@ def test_export_as_coco_in_pixels(http: httpx.Client, selection: str) -> None:
     assert second["segmentation"]["size"] == [48, 64]
     assert second["area"] == 48 * 32  # the left half
     assert [category["name"] for category in coco["categories"]] == ["fire", "my picks"]
+    assert [first["iscrowd"], second["iscrowd"]] == [0, 0]
+    assert isinstance(second["segmentation"]["counts"], str)
 
 
 def test_export_as_yolo(http: httpx.Client, selection: str) -> None:

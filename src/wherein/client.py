@@ -351,6 +351,7 @@ def _ranking(found: dict[str, Any], asked: Query) -> Ranking:
         searched=found["searched"],
         notes=tuple(found["notes"]),
         rejected=tuple(_hit(hit) for hit in found["rejected"]),
+        label=asked.label,
     )
 
 

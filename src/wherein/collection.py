@@ -204,6 +204,7 @@ class Collection:
             searched=searched,
             notes=said,
             rejected=rejected,
+            label=asked.query.label,
             nothing_indexed=not len(view.images),
         )
 
@@ -300,8 +301,7 @@ class Collection:
     def info(self) -> Info:
         """What the collection holds, and its bytes per image."""
         self._store.refresh()
-        catalogue = self._store.catalogue
-        live, gone, skipped = catalogue.counts()
+        live, gone, skipped = self._store.catalogue.counts()
         return Info(
             folder=self.folder,
             encoder=self.encoder,
@@ -309,7 +309,7 @@ class Collection:
             images=live,
             tombstones=gone,
             skipped=skipped,
-            tags=catalogue.tags(),
+            tags=self._store.catalogue.tags(),
             layers=describe_layers(self._store),
             bytes=self._store.size_on_disk(),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,3 +46,34 @@ def open_collection(path: Path | None) -> Collection:
     from wherein.indexing.locations import nearest
 
     return open(path if path is not None else nearest(Path.cwd()))
+
+
+def with_known_images(query: Query, collection: Collection) -> Query:
+    """The query, its examples also named by their ids in the collection, where no file is called so."""
+    from dataclasses import replace
+
+    from wherein.values.query import Query
+
+    return Query(
+        tuple(
+            replace(part, **_known_image(part.image, collection))
+            if isinstance(part.image, Path) and not part.image.exists()
+            else part
+            for part in query.parts
+        )
+    )
+
+
+def _known_image(named: Path, collection: Collection) -> dict[str, Any]:
+    """The image of an id and its name, as fields of a part; nothing where the collection has no such image."""
+    from wherein.errors import ImageNotFound
+    from wherein.values.query import parse_image
+
+    try:
+        (image_id, *_) = collection.resolve(str(named))
+    except ImageNotFound:
+        return {}
+    known = collection.details(image_id)
+    moment = "" if known.seconds is None else f"#t={known.seconds}"
+    image = collection.thumb(image_id) if known.path is None else parse_image(f"{known.path}{moment}").image
+    return {"image": image, "name": image_id}

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wherein.cli.options import CollectionOption, FolderOption, JsonOption, NullOption, open_collection, query_of
+from wherein.cli.options import (
+    CollectionOption,
+    FolderOption,
+    JsonOption,
+    NullOption,
+    open_collection,
+    query_of,
+    with_known_images,
+)
 from wherein.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +34,10 @@ def search(
         list[str] | None, typer.Argument(metavar="TEXT…", help="What to look for; `TEXT^2` weighs.")
     ] = None,
     images: Annotated[
-        list[str] | None, typer.Option("--image", help="An example: FILE, FILE#x1,y1,x2,y2 or FILE#mask=PNG.")
+        list[str] | None,
+        typer.Option(
+            "--image", help="An example: a FILE or an image's id, FILE#x1,y1,x2,y2, FILE#mask=PNG or VIDEO#t=SECONDS."
+        ),
     ] = None,
     not_: Annotated[list[str] | None, typer.Option("--not", help="A text or a file to avoid.")] = None,
     where: Annotated[
@@ -59,7 +70,7 @@ def search(
     asked = query_of(texts or [], images or [], not_ or [], query, where)
     with open_collection(collection) as opened:
         ranking = opened.search(
-            asked,
+            with_known_images(asked, opened),
             k=k,
             method=method,
             folder=folder,

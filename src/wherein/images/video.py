@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,8 @@ from wherein.images.image import Image
 VIDEO_SUFFIXES: Final = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".wmv"})
 # Where every frame is a keyframe (MJPEG, ProRes), one a second is kept.
 _INTRA_ONLY_GAP: Final = 1.0
+_SAME_MOMENT: Final = 0.0015
+"""Seconds by which a time may differ from the frame's own: ids say milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,13 @@ def is_video(path: str | os.PathLike[str]) -> bool:
 
 def keyframes(path: str | os.PathLike[str]) -> Iterator[Keyframe]:
     """Decode the keyframes of a video, in order, holding one at a time."""
+    with _opened(path) as container:
+        yield from _decode(container, container.streams.video[0])
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A video file, to be decoded; what goes wrong meanwhile is told by its name."""
     try:
         import av
     except ImportError:
@@ -46,7 +56,7 @@ def keyframes(path: str | os.PathLike[str]) -> Iterator[Keyframe]:
         with av.open(os.fspath(path)) as container:
             if not container.streams.video:
                 raise UnreadableImage(f"{os.fspath(path)}: has no video stream, only {len(container.streams)} other.")
-            yield from _decode(container, container.streams.video[0])
+            yield container
     except InputError:
         raise
     except Exception as error:  # libav raises one class per error code
@@ -63,5 +73,32 @@ def _decode(container: Any, stream: Any) -> Iterator[Keyframe]:
         if seconds <= last or seconds - last < gap:
             continue
         last = seconds
-        pixels = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90))
-        yield Keyframe(seconds, Image(np.ascontiguousarray(pixels), (pixels.shape[1], pixels.shape[0])))
+        yield Keyframe(seconds, _upright(frame))
+
+
+def _upright(frame: Any) -> Image:
+    pixels = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90))
+    return Image(np.ascontiguousarray(pixels), (pixels.shape[1], pixels.shape[0]))
+
+
+def split_frame(name: str) -> tuple[str, float] | None:
+    """`clip.mp4#t=12.48` → its file and the second; None where it names no frame of a video."""
+    file, mark, seconds = name.rpartition("#t=")
+    if not mark or not is_video(file) or not seconds.replace(".", "", 1).isdecimal():
+        return None
+    return file, float(seconds)
+
+
+def frame_at(path: str | os.PathLike[str], seconds: float) -> Image:
+    """The frame of a video that is shown at a second, be it a keyframe or not."""
+    with _opened(path) as container:
+        stream = container.streams.video[0]
+        container.seek(max(0, int(seconds / stream.time_base) - 1), stream=stream)
+        shown = None
+        for frame in container.decode(stream):
+            if shown is not None and frame.time is not None and frame.time > seconds + _SAME_MOMENT:
+                break
+            shown = frame
+    if shown is None:
+        raise UnreadableImage(f"{os.fspath(path)}: has no frame at {seconds:g} s. Choose an earlier one.")
+    return _upright(shown)

@@ -1,4 +1,9 @@
-"""Hits for other programs: COCO JSON, a folder that FiftyOne reads, pictures with the hits outlined."""
+"""Hits for other programs: COCO JSON, a folder that FiftyOne reads, pictures with the hits outlined.
+
+This is the only place where COCO is written. An annotation is one object (`iscrowd` 0) whose `segmentation` is COCO's
+compressed run lengths at the size of its image: its mask, else its box, else everything. Programs that read COCO take
+`score` for a confidence, so it is there only where a confidence was calibrated; the method's own is `raw_score`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +23,7 @@ from wherein.arrays import Mask
 from wherein.errors import ImageError, InputError
 from wherein.images.image import ImageLike, Pixels, decode
 from wherein.store.shards import unwritable_told, write_durably
-from wherein.values.masks import box_mask, resized, to_rle
+from wherein.values.masks import box_mask, mask_box, resized, to_rle
 from wherein.values.region import Box
 
 if TYPE_CHECKING:
@@ -50,42 +56,71 @@ def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf = lambda _: None)
     return path
 
 
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """An image that bears a label, as it is written to a file: all of it, a box of it, or pixels of it."""
+
+    file_name: str
+    size_wh: tuple[int, int]
+    label: str
+    box: Box | None = None
+    mask: Mask | None = None
+    confidence: float | None = None
+    """How likely the label is right, where that is calibrated."""
+    raw_score: float | None = None
+    """What the method gave, on a scale of its own."""
+
+
 def coco(ranking: Ranking, *, names: Sequence[str] | None = None) -> dict[str, Any]:
-    """The hits as a COCO document: one category, the query; a hit without a region is annotated as a whole."""
+    """The hits as a COCO document: one category, what was looked for; files are called by their ids, or by `names`."""
+    label = ranking.label or ranking.query
     files = names or [hit.image_id for hit in ranking]
+    labelled = [
+        Labelled(file, hit.size_wh, label, hit.box, hit.mask, hit.confidence, hit.score)
+        for hit, file in zip(ranking, files, strict=True)
+    ]
+    return coco_document(labelled, description=f"wherein: {label}", labels=[label])
+
+
+def coco_document(
+    labelled: Sequence[Labelled], *, description: str, labels: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """A COCO document; an image that bears several labels is listed once, and categories are sorted unless given."""
+    categories = {one: number for number, one in enumerate(labels or sorted({one.label for one in labelled}), 1)}
+    sizes = {one.file_name: one.size_wh for one in labelled}
+    images = {file: number for number, file in enumerate(sizes, 1)}
     return {
-        "info": {"description": f"wherein: {ranking.query}"},
-        "categories": [{"id": 1, "name": ranking.query, "supercategory": ""}],
+        "info": {"description": description},
+        "categories": [{"id": number, "name": name, "supercategory": ""} for name, number in categories.items()],
         "images": [
-            {"id": number, "file_name": file, "width": hit.size_wh[0], "height": hit.size_wh[1]}
-            for number, (hit, file) in enumerate(zip(ranking, files, strict=True), 1)
+            {"id": number, "file_name": file, "width": sizes[file][0], "height": sizes[file][1]}
+            for file, number in images.items()
         ],
-        "annotations": [_annotation(number, hit) for number, hit in enumerate(ranking, 1)],
+        "annotations": [
+            {"id": number, "image_id": images[one.file_name], "category_id": categories[one.label]} | _shape(one)
+            for number, one in enumerate(labelled, 1)
+        ],
     }
 
 
-def _annotation(number: int, hit: Hit) -> dict[str, Any]:
-    width, height = hit.size_wh
-    x1, y1, x2, y2 = (hit.box or _WHOLE).xyxy
-    # COCO masks have the size of their image.
-    mask = region_mask(hit, size_wh=hit.size_wh)
+def _shape(one: Labelled) -> dict[str, Any]:
+    """The region of an annotation, and how sure it is."""
+    width, height = one.size_wh
+    around = one.box if one.box is not None or one.mask is None else mask_box(one.mask)
+    x1, y1, x2, y2 = (around or _WHOLE).xyxy
+    mask = _at_size(one.mask, one.box, size_wh=one.size_wh)
+    sure = {"score": one.confidence, "raw_score": one.raw_score}
     return {
-        "id": number,
-        "image_id": number,
-        "category_id": 1,
         "bbox": [x1 * width, y1 * height, (x2 - x1) * width, (y2 - y1) * height],
         "area": int(mask.sum()),
         "segmentation": to_rle(mask),
         "iscrowd": 0,
-        "score": hit.score,
-    }
+    } | {name: value for name, value in sure.items() if value is not None}
 
 
-def region_mask(hit: Hit, *, size_wh: tuple[int, int]) -> Mask:
-    """The pixels of a hit's region at a resolution: its mask, else its box, else everything."""
-    if hit.mask is None:
-        return box_mask(hit.box or _WHOLE, size_wh=size_wh)
-    return resized(hit.mask, size_wh=size_wh)
+def _at_size(mask: Mask | None, box: Box | None, *, size_wh: tuple[int, int]) -> Mask:
+    """The pixels of a region at a resolution: its mask, else its box, else everything."""
+    return box_mask(box or _WHOLE, size_wh=size_wh) if mask is None else resized(mask, size_wh=size_wh)
 
 
 def write_fiftyone(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf) -> None:
@@ -126,7 +161,7 @@ def write_overlays(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf) -> None
     for number, hit in enumerate(ranking, 1):
         pixels = _picture(hit, thumb_of)
         if pixels is not None:
-            mask = region_mask(hit, size_wh=(pixels.shape[1], pixels.shape[0]))
+            mask = _at_size(hit.mask, hit.box, size_wh=(pixels.shape[1], pixels.shape[0]))
             write_durably(folder / f"{number:04d}-{_plain(hit.image_id)}.png", _png(overlay(pixels, mask)))
 
 

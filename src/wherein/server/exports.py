@@ -9,14 +9,17 @@ import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
+from wherein.arrays import Mask
 from wherein.collection import Collection
 from wherein.errors import ImageNotFound, RegionError
+from wherein.output.exports import Labelled, coco_document
 from wherein.server.problems import Problem
 from wherein.server.shapes import ItemIn
-from wherein.values.masks import from_rle, resized, to_rle
+from wherein.values.masks import from_rle
 from wherein.values.records import Details
+from wherein.values.region import Box
 
 Format = Literal["paths", "csv", "coco", "yolo"]
 TYPES: Final = {
@@ -76,40 +79,28 @@ def _plain(value: object) -> object:
 
 
 def _coco(lines: Sequence[_Line]) -> bytes:
-    labels = sorted({line.label for line in lines})
-    numbers = {image_id: n for n, image_id in enumerate(dict.fromkeys(line.item.image_id for line in lines), 1)}
-    sizes = {line.item.image_id: line.details.size_wh for line in lines}
-    document = {
-        "info": {"description": "exported by wherein"},
-        "images": [
-            {"id": n, "file_name": image_id, "width": sizes[image_id][0], "height": sizes[image_id][1]}
-            for image_id, n in numbers.items()
-        ],
-        "annotations": [
-            _annotation(line, n, numbers[line.item.image_id], labels.index(line.label) + 1)
-            for n, line in enumerate(lines, 1)
-        ],
-        "categories": [{"id": n, "name": label} for n, label in enumerate(labels, 1)],
-    }
+    labelled = [
+        Labelled(
+            line.item.image_id,
+            line.details.size_wh,
+            line.label,
+            None if line.item.box is None else Box(*line.item.box),
+            _mask(line),
+        )
+        for line in lines
+    ]
+    document = coco_document(labelled, description="exported by wherein")
     return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
 
-def _annotation(line: _Line, number: int, image: int, category: int) -> dict[str, Any]:
-    width, height = line.details.size_wh
-    x1, y1, x2, y2 = line.xyxy
-    box = [x1 * width, y1 * height, (x2 - x1) * width, (y2 - y1) * height]
-    entry: dict[str, Any] = {"id": number, "image_id": image, "category_id": category, "bbox": box, "iscrowd": 0}
-    entry["area"], entry["segmentation"] = box[2] * box[3], []
+def _mask(line: _Line) -> Mask | None:
     mask = line.item.mask
-    if mask is not None:
-        try:
-            pixels = from_rle({"size": list(mask.size), "counts": mask.counts})
-        except RegionError as error:
-            raise Problem(422, f"{line.item.image_id}: its mask is broken ({error}). Select it again.") from None
-        full = resized(pixels, size_wh=(width, height))  # COCO masks have the size of their image
-        entry["area"], entry["segmentation"] = float(full.sum()), to_rle(full, compressed=False)
-        entry["iscrowd"] = 1
-    return entry
+    if mask is None:
+        return None
+    try:
+        return from_rle({"size": list(mask.size), "counts": mask.counts})
+    except RegionError as error:
+        raise Problem(422, f"{line.item.image_id}: its mask is broken ({error}). Select it again.") from None
 
 
 def _yolo(lines: Sequence[_Line]) -> bytes:

@@ -3,12 +3,14 @@
 red car^2                     a text, weighted
 photo.jpg#0.1,0.2,0.5,0.9     a region of an example image
 photo.jpg#mask=dog.png        the pixels of an example that are white in another picture
+clip.mp4#t=4                  the frame of a video at that second, as a hit's id says it
 """
 
 from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +22,7 @@ import numpy as np
 from wherein.arrays import Mask
 from wherein.errors import InputError, QueryError
 from wherein.images.image import IMAGE_SUFFIXES, ImageLike, decode
+from wherein.images.video import frame_at, split_frame
 from wherein.values.masks import MaskLike, mask_box, read_mask
 from wherein.values.region import Box, place, split_place
 
@@ -43,6 +46,8 @@ class Part:
     """The words of the text that were read as a place, so that they can be shown."""
     mask: MaskLike | None = None
     """The pixels of the example that are meant: bool (h, w) at any resolution of its aspect, or a picture of them."""
+    name: str | None = None
+    """What the image is called; None: the path of its file, or `image`."""
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.image is None):
@@ -62,14 +67,24 @@ class Part:
         if self.text is not None:
             words = self.text
         else:
-            named = isinstance(self.image, str | os.PathLike)
-            words = os.fspath(self.image) if named else "image"  # type: ignore[arg-type]
+            words = self._called
             words += "" if self.box is None else f"#{self.box}"
             if self.mask is not None:
                 words += "#mask" + ("" if isinstance(self.mask, np.ndarray) else f"={os.fspath(self.mask)}")
         weight = "" if self.weight == 1.0 else f"^{self.weight:g}"
         where = "" if self.where is None else f" @ {self.said_where or self.where}"
         return f"{'-' if self.negative else ''}{words}{weight}{where}"
+
+    @property
+    def _called(self) -> str:
+        if self.name is not None:
+            return self.name
+        return os.fspath(self.image) if isinstance(self.image, str | os.PathLike) else "image"
+
+    @property
+    def label(self) -> str:
+        """What is looked for in clean words: the text, or the name of the example's file."""
+        return self.text.strip() if self.text is not None else posixpath.basename(self._called) or "image"
 
     def pixels(self) -> Mask | None:
         """The mask, read and checked; None where the part has none."""
@@ -97,6 +112,11 @@ class Query:
     def __str__(self) -> str:
         return " + ".join(map(str, self.parts))
 
+    @property
+    def label(self) -> str:
+        """What is looked for in clean words, without weights, places and what is to be avoided."""
+        return ", ".join(dict.fromkeys(part.label for part in self.parts if not part.negative))
+
     @classmethod
     def of(cls, query: Query | Part | ImageLike | Sequence[Any]) -> Query:
         """From a query, a part, a text, an image, or a sequence of those; a str is a text, a Path an image."""
@@ -108,6 +128,8 @@ class Query:
             return _lone(query)
         if isinstance(query, str):
             return cls((parse_text(query),))
+        if isinstance(query, os.PathLike):
+            return cls((_example(os.fsdecode(query)),))
         return cls((Part(image=query),))  # type: ignore[arg-type]
 
 
@@ -119,7 +141,7 @@ def parse_text(text: str) -> Part:
 
 
 def parse_image(text: str) -> Part:
-    """`photo.jpg#x1,y1,x2,y2^0.5` or `photo.jpg#mask=dog.png` → an image part."""
+    """`photo.jpg#x1,y1,x2,y2^0.5`, `photo.jpg#mask=dog.png` or `clip.mp4#t=4` → an image part."""
     # os.path, not Path.exists: a text longer than any file's name is no file rather than an error.
     name, weight = (text, 1.0) if os.path.exists(text) else _weighted(text)  # noqa: PTH110
     known = os.path.exists(name)  # noqa: PTH110
@@ -127,16 +149,26 @@ def parse_image(text: str) -> Part:
     if masked is not None:
         mask = Path(masked["mask"]).expanduser()
         read_mask(mask)  # what cannot be read is told before anything is searched
-        return Part(image=Path(masked["file"]).expanduser(), mask=mask, weight=weight)
+        return replace(_example(masked["file"]), mask=mask, weight=weight)
     found = None if known else _BOX.match(name)
     if found is None:
-        return Part(image=Path(name).expanduser(), weight=weight)
-    return Part(image=Path(found["file"]).expanduser(), box=Box.parse(found["box"]), weight=weight)
+        return replace(_example(name), weight=weight)
+    return replace(_example(found["file"]), box=Box.parse(found["box"]), weight=weight)
+
+
+def _example(name: str) -> Part:
+    """A file as an example; `clip.mp4#t=4` is the frame at that second, where no file but such a video is there."""
+    path, frame = Path(name).expanduser(), split_frame(name)
+    if frame is None or os.path.exists(path) or not os.path.isfile(os.path.expanduser(frame[0])):  # noqa: PTH110, PTH111, PTH113
+        return Part(image=path)
+    return Part(image=frame_at(Path(frame[0]).expanduser(), frame[1]).pixels, name=name)
 
 
 def parse_negative(text: str) -> Part:
     """A text, or an image where a file of that name exists, to avoid."""
     part = parse_image(text)
+    if part.name is not None:
+        return replace(part, negative=True)
     file = Path(str(part.image))
     if os.path.isfile(file):  # noqa: PTH113
         return replace(part, negative=True)

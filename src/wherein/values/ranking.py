@@ -44,6 +44,8 @@ class Ranking(Sequence[Hit]):
     """What a person should know about how the query was read."""
     rejected: tuple[Hit, ...] = ()
     """The best that were not likely enough, where `min_confidence` was asked for."""
+    label: str = ""
+    """What was looked for, in clean words: without weights, places and what was to be avoided."""
     nothing_indexed: bool = False
     """Whether there was nothing to search: the collection holds no image that its encoder has described."""
 
