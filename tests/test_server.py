@@ -467,3 +467,17 @@ def test_a_method_without_confidence_says_so(http: httpx.Client) -> None:
     answer = http.post(f"{HERE}/search", json={"parts": [{"text": "red"}], "min_confidence": 0.5, "method": "patches"})
     assert len(found(answer)) == 4
     assert "hits of method patches have no confidence here" in answer.json()["notes"][-1]
+
+
+def test_two_clients_that_write_at_once_wait_for_each_other(http: httpx.Client, folder: Path, served: str) -> None:
+    paths: list[tuple[str, dict[str, Any]]]
+    paths = [("remove", {"image_ids": [name]}) for name in ("red.png", "blue.png", "holiday/half.png")]
+    paths += [("tags", {"tag": str(number), "image_ids": ["holiday/third.png"]}) for number in range(9)]
+
+    def send(what: tuple[str, dict[str, Any]]) -> int:
+        return httpx.post(f"{served}/api/v1{HERE}/{what[0]}", json=what[1], trust_env=False, timeout=30).status_code
+
+    with ThreadPoolExecutor(12) as senders:
+        assert Counter(senders.map(send, paths)) == {200: 12}
+    assert http.get(f"{HERE}/tags").json() == {str(number): 1 for number in range(9)}
+    assert http.get(HERE).json()["images"] == 1

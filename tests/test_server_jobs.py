@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +89,35 @@ def test_one_job_at_a_time(http: httpx.Client, folder: Path, paint: Paint, slow:
     assert (second.status_code, second.json()["error"]["kind"]) == (409, "Conflict")
     while not (folder / ".wherein" / "writer.json").exists():  # the job has begun, but may not write yet
         time.sleep(0.01)
-    tagged = http.post("/collections/pictures/tags", json={"tag": "a", "image_ids": ["red.png"]})
-    assert (tagged.status_code, tagged.json()["error"]["kind"]) == (409, "CollectionLocked")
     slow.set()
     *_, last = events(http, first["id"])
     assert last["state"] == "done"
     assert [job["state"] for job in http.get("/jobs").json()] == ["done"]
+
+
+def test_small_writes_succeed_while_it_indexes(
+    http: httpx.Client, folder: Path, paint: Paint, slow: threading.Event
+) -> None:
+    many(folder, paint, 60)
+    job = http.post("/jobs", json={"folder": str(folder), "collection": "pictures"}).json()
+    while not (folder / ".wherein" / "writer.json").exists():  # the job has begun, but may not write yet
+        time.sleep(0.01)
+    judgements = [{"parts": [{"text": "red"}], "right": ["red.png"]}]
+
+    def client(number: int) -> list[int]:
+        body = {"tag": f"tag {number % 2}", "image_ids": ["red.png"]}
+        paths = (("tags", body), ("untag", body), ("tags", body), ("calibrate", {"judgements": judgements}))
+        with httpx.Client(base_url=http.base_url, trust_env=False, timeout=30) as own:
+            return [own.post(f"/collections/pictures/{path}", json=sent).status_code for path, sent in paths]
+
+    with ThreadPoolExecutor(4) as clients:
+        assert list(clients.map(client, range(4))) == [[200] * 4] * 4
+    assert http.get(f"/jobs/{job['id']}").json()["state"] == "running"
+    assert http.get("/collections/pictures/tags").json() == {"tag 0": 1, "tag 1": 1}
+    locked = http.post("/collections/pictures/compact")
+    assert (locked.status_code, locked.json()["error"]["kind"]) == (409, "CollectionLocked")
+    http.post(f"/jobs/{job['id']}/cancel")
+    slow.set()
 
 
 def test_a_folder_can_become_a_collection_of_its_own(http: httpx.Client, folder: Path) -> None:

@@ -27,7 +27,7 @@ from wherein.search.method import Method
 from wherein.search.scorers import WholeScorer
 from wherein.search.views import View, Views
 from wherein.store.shards import default_workers
-from wherein.store.store import FOLDER, Store, home_in, is_collection
+from wherein.store.store import FOLDER, PATIENCE_SECONDS, Store, home_in, is_collection
 from wherein.values.ranking import Hit, Ranking
 from wherein.values.records import CheckReport, Details, Filter, ImageRecord, Info
 
@@ -152,7 +152,7 @@ class Collection:
     def remove(self, *image_ids: str | Iterable[str]) -> int:
         """Forget images, named one by one or in lists (their files stay). Returns how many files that were."""
         files = {self._store.catalogue.file_of(key) for key in self._keys(image_ids)}
-        with self._store.writing(), self._store.catalogue.transaction():
+        with self._store.writing(patience=PATIENCE_SECONDS), self._store.catalogue.transaction():
             self._store.catalogue.bury_files(files)
         self._forget()
         return len(files)
@@ -226,12 +226,12 @@ class Collection:
             judged.setdefault(measured.source, {}).update(judgement.of(found, measured.values().tolist()))
         if not any(judged.values()):
             raise InputError("no judged image is among the first 20 of its query: there is nothing to learn from.")
-        with self._store.writing():
+        with self._store.keeping():
             return self._curves.judge(judged)
 
     def uncalibrate(self, step: int | None = None, *, reset: bool = False) -> str:
         """Take back what one `step` judged (the last, unless given), or all with `reset`; says so in a sentence."""
-        with self._store.writing():
+        with self._store.keeping():
             return self._curves.reset() if reset else self._curves.undo(step)
 
     @lists_options(Filters)
@@ -284,15 +284,13 @@ class Collection:
         """Tag images; several tags on one image are fine."""
         if not tag.strip():
             raise InputError("the tag is empty: give it a name.")
-        keys = self._keys(image_ids)
-        with self._store.writing(), self._store.catalogue.transaction():
-            self._store.catalogue.put_tags(keys, tag)
+        with self._store.catalogue.transaction():  # which waits for others, so that indexing does not stand in the way
+            self._store.catalogue.put_tags(self._keys(image_ids), tag)
 
     def untag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Take a tag off images."""
-        keys = self._keys(image_ids)
-        with self._store.writing(), self._store.catalogue.transaction():
-            self._store.catalogue.drop_tags(keys, tag)
+        with self._store.catalogue.transaction():
+            self._store.catalogue.drop_tags(self._keys(image_ids), tag)
 
     def thumb(self, image_id: str) -> bytes | None:
         """A small JPEG of an image, where the collection keeps one."""

@@ -40,6 +40,8 @@ from wherein.values.region import Box
 FORMAT: Final = 1
 FOLDER: Final = ".wherein"
 THUMBS: Final = "thumbs"
+PATIENCE_SECONDS: Final = 5.0
+"""How long a small change waits for its turn; many times what one takes, and less than people wait for an answer."""
 _ROWS_PER_SHARD: Final = 4096
 
 
@@ -155,15 +157,33 @@ class Store:
             self.manifest, self._stamp = Manifest.read(path), stamp
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the one writer's place; the second to ask is told who has it."""
+    def keeping(self) -> Iterator[None]:
+        """Hold the place of who changes what people said (`kept/`); indexing does not stand in the way."""
+        import filelock
+
+        lock = filelock.FileLock(self.folder / "kept.lock")
+        try:
+            with full_disk_told(self.folder):
+                lock.acquire(timeout=PATIENCE_SECONDS)
+        except filelock.Timeout:
+            raise CollectionLocked(f"{self.folder}: others keep changing what is kept there. Try again.") from None
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def writing(self, *, patience: float = 0.0) -> Iterator[None]:
+        """Hold the one writer's place; who still has not got it after `patience` seconds is told who has it."""
         import filelock
 
         lock = filelock.FileLock(self.folder / "write.lock")
         holder = self.folder / "writer.json"
         try:
             with full_disk_told(self.folder):
-                lock.acquire(timeout=0)
+                lock.acquire(timeout=patience)
         except filelock.Timeout:
             raise CollectionLocked(
                 f"{self.folder}: is being written to by {_who(holder)}. Wait for it, or stop that process."
