@@ -7,11 +7,13 @@ packages join through the entry-point group `wherein.encoders`. Nothing heavy is
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -23,12 +25,15 @@ if TYPE_CHECKING:
     from wherein.images.image import Image, Pixels
 
 FAMILIES: Final = {
+    "hf": "wherein.encoders.hf:HfEncoder",
     "mini": "wherein.encoders.mini:MiniEncoder",
     "onnx": "wherein.encoders.onnx:OnnxEncoder",
     "toy": "wherein.encoders.toy:ToyEncoder",
 }
 ENTRY_POINTS: Final = "wherein.encoders"
 _LOG: Final = logging.getLogger("wherein.encoders")
+DEVICE_VARIABLE: Final = "WHEREIN_DEVICE"
+"""The environment variable that names the device of encoders that can choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +46,32 @@ class Encoded:
     """(n, gh, gw, d), in the same space as texts; at most of unit norm, the shorter the less there is to see"""
     dense: Floats | None = None
     """(n, dh, dw, dd), mid-level, not text-aligned: for instances and outlines"""
+    several: Floats | None = None
+    """(n, m, d): all embeddings of each image, where an encoder has more than one; its score is that of the best"""
 
 
 class Encoder(Protocol):
-    """Images and texts → embeddings. Built as `Family(variant, threads=…)`; its calls are thread-safe."""
+    """Images and texts → embeddings. Built as `Family(variant, threads=…)`, with `device=…` where it can choose.
+
+    Its calls are thread-safe.
+    """
 
     spec: str
     dim: int
     digest: str
-    """A content digest of everything that shapes the numbers; two digests never share a layer."""
+    """A cheap content digest of everything that shapes the numbers; two digests never share a layer."""
     input_hw: tuple[int, int]
     grid_hw: tuple[int, int] | None
     dense_shape: tuple[int, int, int] | None
     patch_basis: Floats | None
     """(d, c) orthonormal columns: patches are stored as c coefficients; None where they are kept whole."""
     embeds_text: bool
+    device: str
+    """Where it runs: `cpu`, `cuda`, `cuda:1`, `mps`."""
+    batch: int
+    """How many prepared images one call is best given."""
+    vectors: int
+    """How many embeddings an image has: 1, or those of `Encoded.several`."""
 
     def prepare(self, image: Image) -> Pixels:
         """The encoder's input of one image, uint8 (ih, iw, 3)."""
@@ -92,34 +108,69 @@ def require_family(spec: str) -> str:
     return known[family]
 
 
-def load(spec: str, *, threads: int = 1) -> Encoder:
-    """The encoder of a spec, its weights read on first use."""
+def load(spec: str, *, threads: int = 1, device: str | None = None) -> Encoder:
+    """The encoder of a spec, its weights read on first use; on `device` (`auto`, `cpu`, `cuda`, `cuda:1`, `mps`).
+
+    Without one, WHEREIN_DEVICE decides, or the encoder does.
+    """
     module, _, name = require_family(spec).partition(":")
-    encoder: Encoder = getattr(import_module(module), name)(spec.partition(":")[2], threads=threads)
-    _LOG.info("encoder %s, %d threads", encoder.spec, threads)
+    made = getattr(import_module(module), name)
+    asked = device or os.environ.get(DEVICE_VARIABLE, "auto")
+    takes = signature(made).parameters
+    movable = "device" in takes or any(one.kind is Parameter.VAR_KEYWORD for one in takes.values())
+    if not movable and asked not in ("auto", "cpu") and device is not None:
+        raise SpecError(f"{spec} runs on the CPU only: leave out the device {asked}, or use a family such as hf:.")
+    options = {"device": asked} if movable else {}
+    encoder: Encoder = made(spec.partition(":")[2], threads=threads, **options)
+    _LOG.info("encoder %s, on %s, %d threads", encoder.spec, encoder.device, threads)
     return encoder
 
 
 def check_encoder(encoder: Encoder) -> None:
     """Raise SpecError unless `encoder` keeps the contract. For authors of encoders and for our own tests."""
-    height, width = encoder.input_hw
-    batch = np.random.default_rng(0).integers(0, 256, (3, height, width, 3), dtype=np.uint8)
-    encoded = encoder.images(batch)
-    _check_vectors(encoder, "global_", encoded.global_, (3, encoder.dim))
+    pictures = _odd_pictures()
+    batch = np.stack([encoder.prepare(picture) for picture in pictures])
+    n, encoded = len(batch), encoder.images(batch)
+    _check_vectors(encoder, "global_", encoded.global_, (n, encoder.dim))
     if encoder.grid_hw is not None:
-        _check_vectors(encoder, "patches", encoded.patches, (3, *encoder.grid_hw, encoder.dim), shorter=True)
+        _check_vectors(encoder, "patches", encoded.patches, (n, *encoder.grid_hw, encoder.dim), shorter=True)
     if encoder.dense_shape is not None:
-        _check_vectors(encoder, "dense", encoded.dense, (3, *encoder.dense_shape))
-    alone = encoder.images(batch[1:2]).global_
-    _require(encoder, np.allclose(alone, encoded.global_[1:2], atol=1e-4), "an image's batch changes its embedding")
+        _check_vectors(encoder, "dense", encoded.dense, (n, *encoder.dense_shape))
+    if encoder.vectors > 1:
+        _check_vectors(encoder, "several", encoded.several, (n, encoder.vectors, encoder.dim))
+    for number, picture in enumerate(pictures):
+        alone = encoder.images(encoder.prepare(picture)[None])
+        same = np.allclose(alone.global_[0], encoded.global_[number], atol=1e-4)
+        _require(encoder, same, "an image's batch changes its embedding")
+    _require(encoder, encoder.images(batch[:0]).global_.shape == (0, encoder.dim), "no images must give (0, d)")
     _require(encoder, len(encoder.digest) >= 8, "digest has fewer than 8 characters")
+    _require(encoder, encoder.batch >= 1 and bool(encoder.device), "device and batch must be stated")
     if encoder.embeds_text:
-        texts = encoder.texts(["red", "a green tree"])
-        _check_vectors(encoder, "texts", texts, (2, encoder.dim))
-        _require(encoder, encoder.texts([]).shape == (0, encoder.dim), "no texts must give (0, d)")
+        _check_texts(encoder)
     if encoder.patch_basis is not None:
         gram = encoder.patch_basis.T @ encoder.patch_basis
         _require(encoder, np.allclose(gram, np.eye(len(gram)), atol=1e-3), "patch_basis is not orthonormal")
+
+
+def _odd_pictures() -> list[Image]:
+    """Pictures of any size and aspect, and of the kinds that files have: colour, grey, with alpha, of 16 bits."""
+    import PIL.Image
+
+    from wherein.images.image import decode
+
+    random = np.random.default_rng(0)
+    shapes = ((48, 64, 3), (64, 48, 3), (1, 1, 3), (3, 300, 3), (300, 2, 3), (40, 40), (40, 30, 4), (600, 500, 3))
+    drawn = [decode(random.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes]
+    return [*drawn, decode(PIL.Image.fromarray(random.integers(0, 65536, (30, 50)).astype(np.uint16)))]
+
+
+def _check_texts(encoder: Encoder) -> None:
+    asked = ["red", "a green tree", "", "a very long text " * 400, "«Ω» 木 🙂"]
+    texts = encoder.texts(asked)
+    _check_vectors(encoder, "texts", texts, (len(asked), encoder.dim))
+    alone = np.concatenate([encoder.texts([text]) for text in asked])
+    _require(encoder, np.allclose(alone, texts, atol=1e-4), "a text's batch changes its embedding")
+    _require(encoder, encoder.texts([]).shape == (0, encoder.dim), "no texts must give (0, d)")
 
 
 def _check_vectors(

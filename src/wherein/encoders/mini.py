@@ -35,6 +35,9 @@ class MiniEncoder:
     grid_hw: tuple[int, int] | None = (16, 16)
     dense_shape: tuple[int, int, int] | None = (32, 32, 64)
     embeds_text: bool = True
+    device: str = "cpu"
+    batch: int = 1
+    vectors: int = 1
 
     def __init__(self, variant: str = "", *, threads: int = 1) -> None:
         if variant not in VARIANTS:

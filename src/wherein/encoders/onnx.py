@@ -67,6 +67,9 @@ class OnnxEncoder:
 
     dense_shape: tuple[int, int, int] | None = None
     patch_basis: Floats | None = None
+    device: str = "cpu"
+    batch: int = 1
+    vectors: int = 1
 
     def __init__(self, variant: str, *, threads: int = 1) -> None:
         folder = Path(variant).expanduser()

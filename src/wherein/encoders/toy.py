@@ -43,6 +43,9 @@ class ToyEncoder:
     input_hw = (_SIDE, _SIDE)
     dense_shape: tuple[int, int, int] | None = None
     patch_basis: Floats | None = None
+    device: str = "cpu"
+    batch: int = 1
+    vectors: int = 1
 
     def __init__(self, variant: str = "", *, threads: int = 1) -> None:  # noqa: ARG002 — no threads to set
         cells = variant or "4"
@@ -61,8 +64,8 @@ class ToyEncoder:
         n, cells = len(batch), (self.grid_hw or (1, 1))[0]
         # |p − c|² without |p|², which every colour c shares; whole numbers, so nothing is rounded
         pixels = batch.reshape(-1, 3).astype(np.float32)
-        nearest = (np.square(self._palette).sum(axis=1) - 2 * pixels @ self._palette.T).argmin(axis=1).reshape(n, -1)
-        votes = np.eye(self.dim, dtype=np.float32)[nearest]
+        nearest = (np.square(self._palette).sum(axis=1) - 2 * pixels @ self._palette.T).argmin(axis=1)
+        votes = np.eye(self.dim, dtype=np.float32)[nearest.reshape(n, _SIDE * _SIDE)]
         per_cell = votes.reshape(n, cells, _SIDE // cells, cells, _SIDE // cells, self.dim).mean(axis=(2, 4))
         return Encoded(global_=unit(np.sqrt(votes.mean(axis=1))), patches=unit(np.sqrt(per_cell)))
 

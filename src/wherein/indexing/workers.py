@@ -23,6 +23,7 @@ from wherein.store.store import Piece
 from wherein.values.records import FileRecord
 
 BATCH: Final = 8
+"""Prepared images that one call of an encoder gets, at least; it may ask for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Embedder:
         max_pixels: int = MAX_PIXELS,
     ) -> None:
         self._maker = LayerMaker(encoder, kinds)
+        self._batch = max(BATCH, encoder.batch)
         self._known = known
         self._max_pixels = max_pixels
         self._workers = workers
@@ -146,10 +148,10 @@ class Embedder:
 
     def _take_batch(self, *, whole: bool) -> list[Prepared]:
         with self._state:
-            if whole and sum(len(item.inputs) for item in self._ready) < BATCH:
+            if whole and sum(len(item.inputs) for item in self._ready) < self._batch:
                 return []
             batch, count = list[Prepared](), 0
-            while self._ready and count < BATCH:
+            while self._ready and count < self._batch:
                 count += len(self._ready[0].inputs)
                 batch.append(self._ready.pop(0))
             return batch
@@ -217,7 +219,7 @@ class Embedder:
         for frame in keyframes(path):
             if self._stopped.is_set():
                 return
-            if len(batch) == BATCH:
+            if len(batch) == self._batch:
                 self._encode(batch)
                 batch = []
             keyed = replace(task, image_id=keyframe_id(task.image_id, frame.seconds))

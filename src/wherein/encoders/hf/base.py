@@ -1,0 +1,228 @@
+"""What every torch encoder shares: preprocessing, batches, device and precision. A family adds how it embeds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from wherein.arrays import Floats
+from wherein.encoders import Encoded
+from wherein.encoders.hf.folders import HubModel
+from wherein.encoders.hf.runtime import choose_device, choose_precision, torch_for
+from wherein.errors import SpecError
+from wherein.images.image import Image, Pixels
+
+CPU_BATCH: Final = 8
+GPU_BATCH: Final = 64
+"""Images that fill a large GPU with a ViT-L at 224 pixels; a ViT-B takes them in one step as well."""
+TEXT_BATCH: Final = 256
+
+
+class TorchEncoder:
+    """An encoder whose network runs in torch. Its weights are read when they are first needed."""
+
+    architecture: ClassVar[str]
+    """The class of transformers that is loaded."""
+    embeds_text: bool = True
+    vectors: int = 1
+    """How many embeddings an image has: 1, or those of `Encoded.several`."""
+    dense_shape: tuple[int, int, int] | None = None
+    patch_basis: Floats | None = None
+    dim: int
+    grid_hw: tuple[int, int] | None
+
+    def __init__(self, model: HubModel, *, threads: int = 1, device: str = "auto", precision: str = "auto") -> None:
+        self.spec, self.model = model.spec, model
+        self.device = choose_device(device, self.spec)
+        self.batch = CPU_BATCH if self.device == "cpu" else GPU_BATCH
+        self._dtype = choose_precision(precision, self.device, self.spec)
+        self._threads, self._lock, self._loading = threads, threading.Lock(), threading.Lock()
+        self._network: Any = None
+        self.input_hw = self.find_input_hw()
+        self.describe()
+
+    # what a family says
+
+    def describe(self) -> None:
+        """Set `dim` and `grid_hw` from the model's settings."""
+        raise NotImplementedError
+
+    def embed_images(self, pixels: Any) -> tuple[Any, Any | None]:
+        """(n, d) and, where the model has them, patches (n, gh · gw, d), of normalised pixels (n, 3, h, w)."""
+        raise NotImplementedError
+
+    def embed_texts(self, tokens: dict[str, Any]) -> Any:  # noqa: ARG002 — families that read text do
+        """(n, d) of what `tokenize` gave."""
+        raise SpecError(f"{self.spec} reads no text: search with an example image, or index with another encoder.")
+
+    def tokenize(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Texts as the model's own tokenizer writes them, cut at its longest."""
+        return dict(
+            self.model.tokenizer(
+                list(texts), padding=True, truncation=True, max_length=self.longest_text, return_tensors="pt"
+            )
+        )
+
+    # the contract
+
+    @property
+    def digest(self) -> str:
+        """Of the model's files and of the input size; not of the device."""
+        return self.model.digest
+
+    def prepare(self, image: Image) -> Pixels:
+        """The image resized and cropped by the model's own preprocessing, before it is rescaled and normalised."""
+        found = self.model.image_processor(
+            images=image.pixels,
+            do_rescale=False,
+            do_normalize=False,
+            input_data_format="channels_last",
+            return_tensors="np",
+            **self._sizes,
+        )
+        return np.ascontiguousarray(np.asarray(found["pixel_values"][0], np.uint8).transpose(1, 2, 0))
+
+    def images(self, batch: Pixels) -> Encoded:
+        """Embed prepared images, uint8 (n, ih, iw, 3)."""
+        torch = torch_for(self.spec)
+        parts = [self._some(batch[start : start + self.batch]) for start in range(0, len(batch), self.batch)]
+        whole = torch.cat([part[0] for part in parts]) if parts else torch.zeros((0, self.vectors, self.dim))
+        embedded = whole.reshape(len(batch), self.vectors, self.dim).numpy()
+        several = embedded if self.vectors > 1 else None
+        global_ = embedded[:, 0] if several is None else _unit(embedded.mean(axis=1))
+        if self.grid_hw is None:
+            return Encoded(global_, several=several)
+        grids = torch.cat([part[1] for part in parts]) if parts else torch.zeros((0,))
+        return Encoded(global_, grids.reshape(len(batch), *self.grid_hw, self.dim).numpy(), several=several)
+
+    def texts(self, texts: Sequence[str]) -> Floats:
+        """Embed texts: (n, d)."""
+        torch = torch_for(self.spec)
+        if not self.embeds_text:
+            self.embed_texts({})
+        rows = [torch.zeros((0, self.dim))]
+        for start in range(0, len(texts), TEXT_BATCH):
+            tokens = {
+                name: ids.to(self.device) for name, ids in self.tokenize(texts[start : start + TEXT_BATCH]).items()
+            }
+            with self._running():
+                rows.append(_unit_rows(self.embed_texts(tokens)))
+        return np.asarray(torch.cat(rows).numpy(), np.float32)
+
+    # what families use
+
+    @property
+    def network(self) -> Any:
+        """The network, on its device and in its precision; the first thread that needs it reads the weights."""
+        with self._loading:
+            if self._network is None:
+                options = {"dtype": self._dtype, **self.load_options}
+                self._network = self.model.load(self.architecture, **options).to(self.device)
+            return self._network
+
+    @property
+    def load_options(self) -> dict[str, Any]:
+        """What is said to transformers when the network is loaded."""
+        return {}
+
+    @property
+    def settings(self) -> Any:
+        """The model's configuration."""
+        return self.model.settings
+
+    @property
+    def longest_text(self) -> int:
+        """Tokens of the longest text."""
+        return int(self.settings.text_config.max_position_embeddings)
+
+    def find_input_hw(self) -> tuple[int, int]:
+        """Height and width of a prepared image: the size that was asked for, or that of the model's preprocessing."""
+        if self.model.named.side is not None:
+            return (self.model.named.side, self.model.named.side)
+        processor = self.model.image_processor
+        size = processor.crop_size if getattr(processor, "do_center_crop", False) else processor.size
+        side = size.get("height") or size.get("shortest_edge")
+        if side is None:
+            raise SpecError(f"{self.spec}: its preprocessing has no fixed size ({size}); write {self.spec}@224.")
+        return int(side), int(size.get("width") or side)
+
+    def patch_grid(self, patch: int) -> tuple[int, int]:
+        """Rows and columns of patches in the input; a size that no whole patches fill is refused."""
+        rows, columns = (side // patch for side in self.input_hw)
+        if not rows or not columns:
+            raise SpecError(f"{self.spec}: an input of {self.input_hw} holds no patch of {patch} pixels.")
+        return rows, columns
+
+    @cached_property
+    def _sizes(self) -> dict[str, Any]:
+        """What is said to the image processor beside its own settings."""
+        height, width = self.input_hw
+        named, processor = self.model.named, self.model.image_processor
+        cropped = bool(getattr(processor, "do_center_crop", False))
+        if named.squash:
+            return {"size": {"height": height, "width": width}, "do_center_crop": False}
+        if named.side is None:
+            return {}
+        if not cropped:
+            return {"size": {"height": height, "width": width}}
+        edge, crop = processor.size.get("shortest_edge"), processor.crop_size["height"]
+        size = {"height": height, "width": width} if edge is None else {"shortest_edge": round(edge * height / crop)}
+        return {"size": size, "crop_size": {"height": height, "width": width}}
+
+    def _some(self, batch: Pixels) -> tuple[Any, Any | None]:
+        torch = torch_for(self.spec)
+        with self._running():
+            whole, patches = self.embed_images(self._normalised(torch.from_numpy(batch).to(self.device)))
+            return _unit_rows(whole), None if patches is None else _unit_rows(patches)
+
+    def _normalised(self, batch: Any) -> Any:
+        """uint8 (n, h, w, 3) → (n, 3, h, w) as the processor rescales and normalises it."""
+        torch = torch_for(self.spec)
+        processor, pixels = self.model.image_processor, batch.permute(0, 3, 1, 2).float()
+        if processor.do_rescale:
+            pixels = pixels * processor.rescale_factor
+        if processor.do_normalize:
+            mean, std = (
+                torch.tensor(values, device=pixels.device)[:, None, None]
+                for values in (processor.image_mean, processor.image_std)
+            )
+            pixels = (pixels - mean) / std
+        return pixels.to(self._dtype)
+
+    def _running(self) -> _Running:
+        return _Running(self)
+
+
+class _Running:
+    """Inference on the encoder's own number of threads; one call at a time on a GPU, side by side on the CPU."""
+
+    def __init__(self, encoder: TorchEncoder) -> None:
+        self._torch = torch_for(encoder.spec)
+        self._lock = None if encoder.device == "cpu" else encoder._lock
+        self._mode = self._torch.inference_mode()
+        if self._torch.get_num_threads() != encoder._threads:
+            self._torch.set_num_threads(encoder._threads)
+
+    def __enter__(self) -> None:
+        if self._lock is not None:
+            self._lock.acquire()
+        self._mode.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._mode.__exit__(*raised)
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _unit_rows(rows: Any) -> Any:
+    """float32 on the CPU, of unit norm along the last axis."""
+    rows = rows.float()
+    return (rows / rows.norm(dim=-1, keepdim=True).clamp_min(1e-12)).cpu()
+
+
+def _unit(rows: Floats) -> Floats:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12), np.float32)

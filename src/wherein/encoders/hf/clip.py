@@ -1,0 +1,36 @@
+"""CLIP of transformers and what shares its format: OpenAI's, MetaCLIP, MetaCLIP 2, and OpenCLIP's where converted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wherein.encoders.hf.base import TorchEncoder
+
+
+class ClipEncoder(TorchEncoder):
+    """Two towers and two projections; patches go the way of the summary, through the last norm and the projection."""
+
+    @property
+    def architecture(self) -> str:  # type: ignore[override]
+        """Its class in transformers."""
+        return "MetaClip2Model" if self.settings.model_type == "metaclip_2" else "CLIPModel"
+
+    def describe(self) -> None:
+        """From the configuration."""
+        self.dim = int(self.settings.projection_dim)
+        self.grid_hw = self.patch_grid(self.settings.vision_config.patch_size)
+
+    def embed_images(self, pixels: Any) -> tuple[Any, Any | None]:
+        """The class token, and the patches, projected."""
+        network = self.network
+        seen = network.vision_model(pixels, interpolate_pos_encoding=True)
+        patches = network.vision_model.post_layernorm(self.patch_states(pixels, seen))
+        return network.visual_projection(seen.pooler_output), network.visual_projection(patches)
+
+    def patch_states(self, pixels: Any, seen: Any) -> Any:  # noqa: ARG002 — neighbour-aware attention looks again
+        """(n, gh · gw, hidden) before the last norm."""
+        return seen.last_hidden_state[:, 1:]
+
+    def embed_texts(self, tokens: dict[str, Any]) -> Any:
+        """The token that ends the text, projected."""
+        return self.network.get_text_features(**tokens).pooler_output

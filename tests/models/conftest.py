@@ -1,0 +1,177 @@
+"""Tiny models of every family, built from a configuration with random weights and saved as their makers would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+
+from wherein.encoders.hf.runtime import torch_for, transformers_for
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "red", "green", "blue", "tree", "dog", "photo", "of", ".", "[MASK]"]
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+IMAGE = {**SMALL, "image_size": 32, "patch_size": 8}
+TEXT = {**SMALL, "vocab_size": len(WORDS), "max_position_embeddings": 16}
+MEAN, STD = [0.48, 0.46, 0.41], [0.27, 0.26, 0.28]
+
+
+def save_tokenizer(folder: Path) -> None:
+    """A tokenizer of whole words that begins a text with [CLS] and ends it with [SEP]."""
+    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    transformers_for("toy").PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, mask_token="[MASK]", **special
+    ).save_pretrained(folder)
+
+
+def save(folder: Path, network: str, config: Any, processor: Any, *, text: bool = True) -> Path:
+    """A folder as `save_pretrained` writes it: configuration, random weights, preprocessing, tokenizer."""
+    torch, transformers = torch_for("toy"), transformers_for("toy")
+    torch.manual_seed(0)
+    made = getattr(transformers, network)(config).eval()
+    for parameter in made.parameters():  # some start at zero, which would hide what is left out
+        if parameter.ndim and not parameter.any():
+            torch.nn.init.normal_(parameter, std=0.2)
+    made.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    if text:
+        save_tokenizer(folder)
+    return folder
+
+
+def _processor(name: str, **settings: Any) -> Any:
+    return getattr(transformers_for("toy"), f"{name}Pil")(**settings)
+
+
+def _cropping(name: str = "CLIPImageProcessor") -> Any:
+    size = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
+    return _processor(name, **size, image_mean=MEAN, image_std=STD)
+
+
+def clip(folder: Path) -> Path:
+    """OpenAI's CLIP."""
+    transformers = transformers_for("toy")
+    text = {**TEXT, "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+    config = transformers.CLIPConfig(text_config=text, vision_config=IMAGE, projection_dim=24)
+    return save(folder, "CLIPModel", config, _cropping())
+
+
+def metaclip2(folder: Path) -> Path:
+    """MetaCLIP 2."""
+    transformers = transformers_for("toy")
+    text = {**TEXT, "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+    config = transformers.MetaClip2Config(text_config=text, vision_config=IMAGE, projection_dim=24)
+    return save(folder, "MetaClip2Model", config, _cropping())
+
+
+def siglip(folder: Path) -> Path:
+    """SigLIP, and SigLIP 2 of a fixed size."""
+    transformers = transformers_for("toy")
+    config = transformers.SiglipConfig(text_config={**TEXT, "projection_size": 32}, vision_config=IMAGE)
+    return save(folder, "SiglipModel", config, _processor("SiglipImageProcessor", size={"height": 32, "width": 32}))
+
+
+def siglip2(folder: Path) -> Path:
+    """SigLIP 2 that keeps the aspect."""
+    transformers = transformers_for("toy")
+    seen = {**SMALL, "num_patches": 16, "patch_size": 8}
+    config = transformers.Siglip2Config(text_config={**TEXT, "projection_size": 32}, vision_config=seen)
+    return save(folder, "Siglip2Model", config, _processor("Siglip2ImageProcessor", patch_size=8, max_num_patches=16))
+
+
+def blip(folder: Path) -> Path:
+    """BLIP for retrieval."""
+    transformers = transformers_for("toy")
+    text = {
+        **TEXT,
+        "encoder_hidden_size": 32,
+        "bos_token_id": 2,
+        "sep_token_id": 3,
+        "eos_token_id": 3,
+        "pad_token_id": 0,
+    }
+    config = transformers.BlipConfig(text_config=text, vision_config=IMAGE, image_text_hidden_size=24)
+    size = {"size": {"height": 32, "width": 32}}
+    return save(folder, "BlipForImageTextRetrieval", config, _processor("BlipImageProcessor", **size))
+
+
+def blip2(folder: Path) -> Path:
+    """BLIP-2 for retrieval, with 32 query vectors."""
+    transformers = transformers_for("toy")
+    asked = {**TEXT, "encoder_hidden_size": 32, "use_qformer_text_input": True}
+    config = transformers.Blip2Config(
+        vision_config=IMAGE,
+        qformer_config=asked,
+        text_config={"model_type": "opt", "vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1},
+        num_query_tokens=32,
+        image_text_hidden_size=24,
+    )
+    size = {"size": {"height": 32, "width": 32}}
+    return save(folder, "Blip2ForImageTextRetrieval", config, _processor("BlipImageProcessor", **size))
+
+
+def dino(folder: Path) -> Path:
+    """DINO, a plain vision transformer."""
+    config = transformers_for("toy").ViTConfig(**IMAGE)
+    processor = _processor("ViTImageProcessor", size={"height": 32, "width": 32})
+    return save(folder, "ViTModel", config, processor, text=False)
+
+
+def dinov2(folder: Path) -> Path:
+    """DINOv2."""
+    config = transformers_for("toy").Dinov2Config(**{**IMAGE, "mlp_ratio": 2})
+    return save(folder, "Dinov2Model", config, _cropping("BitImageProcessor"), text=False)
+
+
+def dinov2_registers(folder: Path) -> Path:
+    """DINOv2 with four registers."""
+    config = transformers_for("toy").Dinov2WithRegistersConfig(**{**IMAGE, "mlp_ratio": 2, "num_register_tokens": 4})
+    return save(folder, "Dinov2WithRegistersModel", config, _cropping("BitImageProcessor"), text=False)
+
+
+def dinov3(folder: Path) -> Path:
+    """DINOv3."""
+    config = transformers_for("toy").DINOv3ViTConfig(**{**IMAGE, "num_register_tokens": 4})
+    processor = transformers_for("toy").DINOv3ViTImageProcessor(size={"height": 32, "width": 32})
+    return save(folder, "DINOv3ViTModel", config, processor, text=False)
+
+
+FAMILIES: dict[str, Callable[[Path], Path]] = {
+    "clip": clip,
+    "metaclip2": metaclip2,
+    "siglip": siglip,
+    "siglip2": siglip2,
+    "blip": blip,
+    "blip2": blip2,
+    "dino": dino,
+    "dinov2": dinov2,
+    "dinov2_registers": dinov2_registers,
+    "dinov3": dinov3,
+}
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`toy("clip")` is the folder of a tiny CLIP, built once a session; nothing may be written there."""
+    home, made = tmp_path_factory.mktemp("toys"), dict[str, Path]()
+
+    def build(name: str) -> Path:
+        if name not in made:
+            made[name] = FAMILIES[name](home / name)
+        return made[name]
+
+    return build
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test of a model may reach for a hub."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
