@@ -1,6 +1,7 @@
 """The same thing again, through the facade: covers found in photos of them."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -299,8 +300,6 @@ def test_new_images_are_described_with_the_old_codebook(covers: wherein.Collecti
 
 
 def test_what_is_derived_can_be_deleted(covers: wherein.Collection, shelf: Path, cover: Cover) -> None:
-    import shutil
-
     before = covers.search(photo(cover(1)), method="bow")
     shutil.rmtree(covers.folder / "derived")
     with wherein.open(shelf) as again:
@@ -384,3 +383,16 @@ def test_every_door_gives_the_same_answer(
     ]
     run = CliRunner().invoke(app, words)
     assert [(hit["image_id"], hit["inliers"]) for hit in json.loads(run.stdout)["hits"]] == expected
+
+
+@pytest.mark.parametrize("method", ["bow", "vlad", "asmk", "toy+bow", "bow+static-5", "vlad+dba", "bow+sp"])
+def test_a_copy_is_found_beside_its_original(
+    covers: wherein.Collection, shelf: Path, cover: Cover, method: str
+) -> None:
+    before = covers.search(cover(3), method=method, k=9)
+    shutil.copyfile(shelf / "cover3.png", shelf / "again.png")
+    covers.add(shelf)
+    hits = covers.search(cover(3), method=method, k=10)
+    assert [hit.image_id for hit in hits[:2]] == ["again.png", "cover3.png"]
+    assert hits[0].score == hits[1].score
+    assert {hit.image_id for hit in hits} == {"again.png", *(hit.image_id for hit in before)}

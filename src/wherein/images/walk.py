@@ -12,6 +12,8 @@ from wherein.images.image import IMAGE_SUFFIXES, looks_like_image
 from wherein.images.video import VIDEO_SUFFIXES
 
 _TS_PACKET: Final = 188
+_LATEST_NS: Final = 2**63 - 1
+"""The largest whole number of an SQLite column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,13 @@ def look(path: Path) -> Found | Passed | None:
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
         return Passed(path, reason) if path.suffix.lower() in IMAGE_SUFFIXES | VIDEO_SUFFIXES else None
-    return Found(path, status.st_size, status.st_mtime_ns)
+    return Found(path, status.st_size, storable_time(status.st_mtime_ns))
+
+
+def storable_time(mtime_ns: int) -> int:
+    """A file's date as a catalogue can hold it: 64 bits of nanoseconds end in 2262, and dates of files do not."""
+    within = max(-_LATEST_NS, min(mtime_ns, _LATEST_NS))
+    return within if within != -1 else 0  # −1 marks a file that is not read to its end
 
 
 def exists(path: Path) -> bool:

@@ -13,6 +13,7 @@ import PIL.Image
 
 from wherein.arrays import Floats, unit
 from wherein.encoders import Encoded, Encoder
+from wherein.errors import UnreadableImage
 from wherein.features import FeatureFamily, load_features, pack
 from wherein.images.image import Detail, Image, Pixels
 from wherein.images.proposals import LEAST, proposed_boxes
@@ -188,6 +189,8 @@ class LayerMaker:
 
 def piece_of(file: FileRecord, image_id: str, image: Image, *, seconds: float | None, last: bool, fills: bool) -> Piece:
     """An image before its layers are made: what is known of it."""
+    if seconds is not None and not math.isfinite(seconds):
+        raise UnreadableImage(f"{image_id}: a frame is shown at no time that can be told. Re-encode the file.")
     return Piece(file, ImageRecord(image_id, image.full_wh, _taken(image, file), seconds), last=last, fills=fills)
 
 
@@ -195,7 +198,7 @@ def _taken(image: Image, file: FileRecord) -> float:
     """When a picture was taken, or else when its file was written."""
     try:
         return file.mtime_ns / 1e9 if image.taken is None else image.taken.timestamp()
-    except (OverflowError, ValueError, OSError):  # the last hours of the year 9999, west of Greenwich
+    except (OverflowError, ValueError, OSError):  # the last hours of the year 9999, east of Greenwich
         return file.mtime_ns / 1e9
 
 

@@ -30,6 +30,10 @@ def named_image(source: Any) -> tuple[str, ImageLike]:
         raise InputError(f"cannot add a {type(source).__name__}: give a folder, a file, or (image_id, image).")
     if not source[0].strip():
         raise InputError("an image_id is empty: give the image a name.")
+    try:
+        source[0].encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(f"{source[0]!a} cannot be an image_id: it is not valid Unicode. Choose another.") from None
     return source
 
 

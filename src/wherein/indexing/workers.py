@@ -263,7 +263,8 @@ def _hash_file(path: Path) -> bytes:
 
 
 def _without_name(reason: str, task: Task) -> str:
-    return reason.removeprefix(f"{_name(task)}: ")
+    """A reason without the name that is told beside it, in letters that can be stored and printed."""
+    return reason.removeprefix(f"{_name(task)}: ").encode("utf-8", "backslashreplace").decode()
 
 
 def _name(task: Task) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Final
 
@@ -67,7 +67,7 @@ class LocalIndex:
     family: FeatureFamily
     keys: Ints
     documents: Ints
-    """(images,) the first document of each image; −1 for one without local features"""
+    """(images,) the first document of each image, which duplicates share; −1 for one without local features"""
     regions: tuple[Regions, ...]
     """Of each image, one document per region; None is the whole image."""
     kernel: Kernel | None = None
@@ -170,14 +170,17 @@ def load_local(
     """
     stored = StoredFeatures(store, layer)
     place = stored.places
+    rows: dict[tuple[int, int], Regions] = {}
     own = [regions.get(key, (None,)) if isinstance(regions, Mapping) else regions for key in keys.tolist()]
-    having = [number for number, key in enumerate(keys.tolist()) if key in place]
-    counts = np.array([len(own[number]) for number in having], np.int64)
-    documents = np.full(len(keys), -1, np.int64)
-    documents[having] = np.cumsum(counts) - counts
+    for key, mine in zip(keys.tolist(), own, strict=True):
+        if key in place:  # duplicates share a row, and with it their documents
+            rows[place[key]] = max(rows.get(place[key], ()), mine, key=len)
+    own = [rows[place[key]] if key in place else mine for key, mine in zip(keys.tolist(), own, strict=True)]
+    starts = accumulate(map(len, rows.values()), initial=0)
+    first = dict(zip(rows, starts, strict=False))  # one start more than rows: the end of the last
+    documents = np.array([first[place[key]] if key in place else -1 for key in keys.tolist()], np.int64)
     kernel = None
     if words is not None:
-        rows = {place[int(keys[number])]: own[number] for number in having}
         derived = _Derived(store.folder / "derived" / layer.name, stored, rows)
         codebook = derived.codebook(words.size or own_words(words.kernel))
         kernel = load_kernel(words.kernel, codebook)
@@ -187,7 +190,7 @@ def load_local(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Derived:
-    """What is made of a layer, and kept: `rows` are the (shard, row) of its images, in order, and their regions."""
+    """What is made of a layer, and kept: `rows` are the (shard, row) of its images, each once, and their regions."""
 
     folder: Path
     stored: StoredFeatures
