@@ -13,7 +13,7 @@ import numpy as np
 
 from wherein.arrays import Floats, Mask
 from wherein.encoders import Encoder, load
-from wherein.errors import CollectionNotFound, ImageNotFound, InputError
+from wherein.errors import CollectionNotFound, ImageNotFound, InputError, NotPrepared
 from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.indexing.layer_choice import describe_layers, kinds_to_keep, shortfalls
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
@@ -23,7 +23,9 @@ from wherein.search.answers import how_sure, nothing_yet, plain_question, plainl
 from wherein.search.calibrate import FEWEST, Measured, measure
 from wherein.search.engine import Candidate, Ranked, no_surer, notes, rank
 from wherein.search.judgements import Calibration, Curves, Judgement
+from wherein.search.local import OnStep, no_step
 from wherein.search.method import Method
+from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import WholeScorer
 from wherein.search.views import View, Views
 from wherein.store.shards import default_workers
@@ -60,6 +62,8 @@ class Collection:
         self._known_of: View | None = None
         self._encoders = dict[str, Encoder]()
         self._living: tuple[int, int] | None = None
+        self.prepares = True
+        """Whether a first search makes what it needs; else it raises NotPrepared, and `prepare` makes it."""
 
     def __enter__(self) -> Self:
         return self
@@ -208,6 +212,18 @@ class Collection:
             nothing_indexed=not len(view.images),
         )
 
+    def prepare(
+        self, query: Askable, *, method: str | Method = "", on_progress: Callable[[Progress], None] = lambda _: None
+    ) -> None:
+        """Make what the first search of this kind needs (visual words take minutes); what is made stays.
+
+        It may be stopped at any time, by an error that `on_progress` raises or from outside, and goes on from there.
+        """
+        tell = lambda stage, done, total: on_progress(Progress(done, total, stage=stage))  # noqa: E731
+        self._store.refresh()
+        if self._store.manifest.layers:
+            self._view(Asked.of(query, {"method": method}), on_step=tell)
+
     def calibrate(self, judgements: Iterable[Judgement], *, method: str | Method = "") -> list[Calibration]:
         """Let judged hits, those among the first 20 of each query, say how likely others are right; they add up.
 
@@ -332,9 +348,7 @@ class Collection:
 
     def _ranked(self, asked: Asked) -> tuple[View, int, Ranked, Measured | None]:
         """What a search looked at, how many images passed, what it found, and how strong the evidence is."""
-        self._store.refresh()
-        encoder = self._encoder(asked.method.encoder or self.encoder)
-        view = self._views.of(encoder, asked.method)
+        encoder, view = self._view(asked)
         allowed = self._allowed(view, asked.filter, asked.among)
         searched = len(view.images) if allowed is None else int(allowed.sum())
         if not searched:
@@ -343,6 +357,20 @@ class Collection:
         family = None if view.local is None else view.local.family
         measured = measure(asked.query, asked.method, ranked, encoder=encoder, family=family)
         return view, searched, no_surer(ranked), measured
+
+    def _view(self, asked: Asked, on_step: OnStep | None = None) -> tuple[Encoder, View]:
+        """What encodes and answers a search; one that can never be answered is refused before anything is loaded."""
+        refuse_texts(asked.query, asked.method)
+        self._store.refresh()
+        encoder = self._encoder(asked.method.encoder or self.encoder)
+        refuse_unread_texts(asked.query, asked.method, encoder)
+
+        def refuse(stage: str, done: int, total: int) -> None:
+            said = f"{stage}: {done:,} of {total:,}. The first search of this kind must wait for it."
+            raise NotPrepared(said, query=asked.query, method=asked.method)
+
+        step = on_step or (no_step if self.prepares else refuse)
+        return encoder, self._views.of(encoder, asked.method, on_step=step)
 
     def _encoder(self, spec: str) -> Encoder:
         if spec not in self._encoders:

@@ -14,6 +14,7 @@ WhereinError
 └── CollectionError         the collection on disk cannot serve
     ├── CollectionNotFound    there is none here
     ├── CollectionLocked      another process is writing to it
+    ├── NotPrepared           a first search of this kind would keep everybody waiting
     ├── CollectionCorrupt     its files contradict each other
     └── StorageFull           the disk took no more bytes; nothing committed was lost
 """
@@ -21,6 +22,7 @@ WhereinError
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 
 class WhereinError(Exception):
@@ -77,6 +79,15 @@ class CollectionNotFound(CollectionError):
 
 class CollectionLocked(CollectionError):
     """Another process is writing to the collection."""
+
+
+class NotPrepared(CollectionError):
+    """What a first search of this kind needs is not made yet, and the caller did not want to wait for it."""
+
+    def __init__(self, message: str, *, query: Any = None, method: Any = "") -> None:
+        super().__init__(message)
+        self.query, self.method = query, method
+        """What `Collection.prepare` is to be called with."""
 
 
 class CollectionCorrupt(CollectionError):

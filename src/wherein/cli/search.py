@@ -21,6 +21,8 @@ from wherein.errors import InputError
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
+    from wherein.indexing.sync import Progress
+    from wherein.values.query import Query
     from wherein.values.ranking import Ranking
 
 
@@ -69,6 +71,7 @@ def search(
     """Search by text, by example images and regions, by any sum of those. Exits 1 when nothing is found."""
     asked = query_of(texts or [], images or [], not_ or [], query, where)
     with open_collection(collection) as opened:
+        _prepare(opened, asked, method)
         ranking = opened.search(
             with_known_images(asked, opened),
             k=k,
@@ -89,6 +92,29 @@ def search(
         _show(ranking, opened, json_=json_, end=None if not paths else "\0" if null else "\n", html=html)
     if not ranking:
         raise typer.Exit(1)
+
+
+def _prepare(collection: Collection, asked: Query, method: str) -> None:
+    """Make what only a first search of its kind makes, with a bar on stderr; after Ctrl-C the next one goes on."""
+    from rich import progress as rich_progress
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn())
+    with rich_progress.Progress(
+        *columns, rich_progress.MofNCompleteColumn(), console=console, disable=not console.is_terminal, transient=True
+    ) as bar:
+        task, told = bar.add_task("", total=None, visible=False), list[str]()
+
+        def step(progress: Progress) -> None:
+            if progress.stage not in told:
+                told.append(progress.stage)
+                console.print(
+                    f"{progress.stage} (once; kept, also when this is stopped)", highlight=False, markup=False
+                )
+            bar.update(task, description=progress.stage, completed=progress.done, total=progress.total, visible=True)
+
+        collection.prepare(asked, method=method, on_progress=step)
 
 
 def _has_patches(collection: Collection) -> bool:

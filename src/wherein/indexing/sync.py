@@ -57,11 +57,13 @@ class AddReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an `add` is, in files."""
+    """How far an `add` is, in files; or how far what a first search needs is, in pieces."""
 
     done: int
     total: int
     skip: Skip | None = None
+    stage: str = ""
+    """What is being made, where it is not the index of files."""
 
 
 @dataclass(frozen=True, slots=True)

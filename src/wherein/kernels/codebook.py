@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -17,6 +18,8 @@ from wherein.errors import CollectionCorrupt, InputError
 from wherein.store.shards import write_array
 
 Words = npt.NDArray[np.int32]
+Piece = Callable[[int, int, Callable[[], Floats]], Floats]
+"""(number, pieces in all, how it is computed) → a piece of a training, which may be known from an earlier one."""
 
 MOST_WORDS: Final = 1_000_000
 # Up to here every centroid is compared; beyond, a graph of centroids finds the nearest with a little loss.
@@ -92,8 +95,13 @@ class Codebook:
         return made
 
     @classmethod
-    def train(cls, sample: Floats, *, words: int, seed: int = 0) -> Self:
-        """k-means on (n, d) descriptors; in two levels where k is large, which is √k times faster."""
+    def train(
+        cls, sample: Floats, *, words: int, seed: int = 0, piece: Piece = lambda _number, _pieces, make: make()
+    ) -> Self:
+        """k-means on (n, d) descriptors; in two levels where k is large, which is √k times faster.
+
+        `piece` is asked for each piece of the work and may keep it, so that a training can be gone on with.
+        """
         import faiss
 
         if not 1 <= words <= MOST_WORDS:
@@ -104,15 +112,19 @@ class Codebook:
         rng = np.random.default_rng(seed)
         sample = sample[rng.permutation(len(sample))[: words * _PER_WORD]]
         if words <= _TWO_LEVELS:
-            return cls(_means(sample, words, seed))
-        top = _means(sample, round(math.sqrt(words)), seed)
+            return cls(piece(0, 1, lambda: _means(sample, words, seed)))
+        parts = round(math.sqrt(words))
+        top = piece(0, parts + 1, lambda: _means(sample, parts, seed))
         index = faiss.IndexFlatL2(sample.shape[1])
         index.add(top)
         owner = index.search(sample, 1)[1][:, 0]
         sizes = np.bincount(owner, minlength=len(top))
         shares = _shares(sizes, words)
-        parts = [_means(sample[owner == c], int(k), seed) for c, k in enumerate(shares.tolist()) if k]
-        return cls(np.concatenate(parts))
+
+        def part(c: int, k: int) -> Floats:
+            return piece(c + 1, parts + 1, lambda: _means(sample[owner == c], k, seed))
+
+        return cls(np.concatenate([part(c, k) for c, k in enumerate(shares.tolist()) if k]))
 
 
 def default_words(features: int) -> int:

@@ -1,16 +1,16 @@
 """The local features of a collection as they are searched: their words, their kernel, and the features themselves.
 
-What is derived lies in `derived/LAYER/`: a codebook, trained once on a sample and then kept, and per shard of the
-layer the descriptions of its images. New images are described with the old codebook; deleting the folder rebuilds it.
+What is derived lies in `derived/LAYER/`: a codebook, trained once on a sample and then kept, and the descriptions of
+each block of images. Both are made piece by piece, so that work which is interrupted goes on where it stopped. New
+images are described with the old codebook; deleting the folder rebuilds it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
-from pathlib import Path
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -25,15 +25,26 @@ from wherein.kernels.codebook import Codebook, default_words
 from wherein.kernels.vlad import Vlad
 from wherein.search.expansion import Weighting, augment
 from wherein.search.method import Words
-from wherein.store.shards import Array, read_array, read_blob, write_blobs
+from wherein.store.derived import Derived
+from wherein.store.shards import Array, as_blobs, read_blob
 from wherein.store.store import Layer, Store
 from wherein.values.masks import check_aspect
 from wherein.values.query import Part, Query
 from wherein.values.region import Box, overlap
 
 Regions = tuple[Box | None, ...]
+Place = tuple[int, int]
+"""Where the features of an image lie: (shard, row)."""
+OnStep = Callable[[str, int, int], None]
+"""(what is being made, pieces done, pieces in all)"""
 SAMPLE: Final = 10_000
 """Images that a codebook is trained on, at most, as in the FORB paper."""
+BLOCK: Final = 256
+"""Images that are described at a time: some seconds of work, which is all that an interruption loses."""
+
+
+def no_step(stage: str, done: int, total: int) -> None:
+    """Nobody wants to know how far the work is."""
 
 
 class StoredFeatures:
@@ -163,14 +174,15 @@ def load_local(
     keys: Ints,
     words: Words | None,
     regions: Mapping[int, Regions] | Regions = (None,),
+    on_step: OnStep = no_step,
 ) -> LocalIndex:
     """The local index of the images `keys`; with `words`, their kernel is loaded, and what it lacks is made.
 
-    `regions` are those of every image, or of each by its key.
+    `regions` are those of every image, or of each by its key. `on_step` is told before each piece that is made.
     """
     stored = StoredFeatures(store, layer)
     place = stored.places
-    rows: dict[tuple[int, int], Regions] = {}
+    rows = dict[Place, Regions]()
     own = [regions.get(key, (None,)) if isinstance(regions, Mapping) else regions for key in keys.tolist()]
     for key, mine in zip(keys.tolist(), own, strict=True):
         if key in place:  # duplicates share a row, and with it their documents
@@ -181,62 +193,104 @@ def load_local(
     documents = np.array([first[place[key]] if key in place else -1 for key in keys.tolist()], np.int64)
     kernel = None
     if words is not None:
-        derived = _Derived(store.folder / "derived" / layer.name, stored, rows)
-        codebook = derived.codebook(words.size or own_words(words.kernel))
+        made = _Words(store.derived, layer.name, stored, rows, on_step)
+        codebook = made.codebook(words.size or own_words(words.kernel))
         kernel = load_kernel(words.kernel, codebook)
-        kernel.build(derived.descriptions(kernel, f"{words.kernel}.{codebook.digest}"))
+        kernel.build(made.descriptions(kernel, f"{words.kernel}.{codebook.digest}"))
     return LocalIndex(stored, family, keys, documents, tuple(own), kernel)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Derived:
-    """What is made of a layer, and kept: `rows` are the (shard, row) of its images, each once, and their regions."""
+class _Words:
+    """What is made of a layer of local features, piece by piece; a piece that is made is kept, whatever comes then."""
 
-    folder: Path
+    derived: Derived
+    layer: str
     stored: StoredFeatures
-    rows: Mapping[tuple[int, int], Regions]
+    rows: Mapping[Place, Regions]
+    """The place of each image's features, each once, and its regions."""
+    on_step: OnStep
 
     def codebook(self, size: int | None) -> Codebook:
         """The codebook of the layer, trained when there is none: it then serves whatever is added later."""
-        path = self.folder / f"codebook@{size or 'auto'}.npy"
-        if path.exists():
-            return Codebook.load(path)
-        step = max(1, len(self.rows) // SAMPLE)
-        sample = [self.stored.at(*place).descriptors for place in list(self.rows)[::step]]
-        filled = [rows for rows in sample if len(rows)]
-        if not filled:
+        name = f"{self.layer}/codebook@{size or 'auto'}"
+        known: Codebook | None = self.derived.recall(name)
+        if known is not None:
+            return known
+        if self.derived.path(name).exists():
+            return Codebook.load(self.derived.path(name))
+        places = list(self.rows)
+        step = max(1, len(places) // SAMPLE)
+        gathered = self._gathered(places[::step])
+        if gathered is None:
             return Codebook(np.zeros((1, self._width()), np.float32))
-        gathered = np.concatenate(filled)
-        codebook = Codebook.train(gathered, words=size or default_words(len(gathered) * step))
-        codebook.save(path)
+        words = size or default_words(len(gathered) * step)
+        begun = f"{name}.{_signature((places, words))}"
+
+        def piece(number: int, pieces: int, make: Callable[[], Floats]) -> Floats:
+            def learnt() -> Floats:
+                self.on_step("learning visual words", number, pieces)
+                return make()
+
+            return np.asarray(self.derived.array(f"{begun}.{number:04d}", learnt), np.float32)
+
+        codebook = Codebook.train(gathered, words=words, piece=piece)
+        self.derived.keep(name, codebook, write=codebook.save)
+        self.derived.drop(f"{name}.*.[0-9]*")  # also the pieces of a training that was never finished
         return codebook
 
-    def descriptions(self, kernel: Kernel, name: str) -> list[bytes]:
-        """Of every document, region by region. Each shard's are made once, since shards never change."""
-        made = {shard: self._shard(kernel, name, shard) for shard in {shard for shard, _ in self.rows}}
-        return [blob for shard, row in self.rows for blob in made[shard][row]]
+    def _gathered(self, places: Sequence[Place]) -> Floats | None:
+        """The descriptors (n, d) at some places; None where there are none."""
+        found = []
+        for number, place in enumerate(places):
+            if number % BLOCK == 0:
+                self.on_step("reading a sample of the features", number, len(places))
+            found.append(self.stored.at(*place).descriptors)
+        filled = [rows for rows in found if len(rows)]
+        return np.concatenate(filled) if filled else None
 
-    def _shard(self, kernel: Kernel, name: str, shard: int) -> list[list[bytes]]:
-        """The descriptions of every row of a shard, one per region; a row that is no longer used has one."""
-        own = {row: regions for (other, row), regions in self.rows.items() if other == shard}
-        shared = set(own.values())
-        unused: Regions = shared.pop() if len(shared) == 1 else (None,)
-        each = [own.get(row, unused) for row in range(self.stored.counts[shard])]
-        # Where each image has regions of its own, it matters which have gone since.
-        told = repr(unused if not shared else sorted((row, str(regions)) for row, regions in own.items()))
-        signature = hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
-        path = self.folder / f"{name}.{signature}.{shard:06d}.npy"
-        if path.exists():
-            flat, total = read_array(path), sum(map(len, each))
-            blobs = iter([read_blob(flat, rows=total, row=row) for row in range(total)])
-            return [[next(blobs) for _ in regions] for regions in each]
-        described = []
-        for row, regions in enumerate(each):
-            found = self.stored.at(shard, row)
-            parts = [found if box is None else found.take(found.inside(box)) for box in regions]
-            described.append([kernel.describe(part.descriptors) for part in parts])
-        write_blobs(path, list(chain.from_iterable(described)))
-        return described
+    def descriptions(self, kernel: Kernel, name: str) -> list[bytes]:
+        """Of every document, region by region. Each block of a shard is described once, since shards never change."""
+        own = dict[int, dict[int, Regions]]()
+        for (shard, row), regions in self.rows.items():
+            own.setdefault(shard, {})[row] = regions
+        made, total = dict[Place, list[bytes]](), sum(self.stored.counts[shard] for shard in own)
+        for shard, regions_of in own.items():
+            kinds = set(regions_of.values())
+            if len(kinds) == 1:  # rows that no image uses now are described too: who is removed then changes nothing
+                regions_of = dict.fromkeys(range(self.stored.counts[shard]), kinds.pop())
+            for start in range(0, self.stored.counts[shard], BLOCK):
+                block = {row: regions_of[row] for row in range(start, start + BLOCK) if row in regions_of}
+                found = self._block(kernel, name, shard, block, done=(len(made), total))
+                made |= {(shard, row): blobs for row, blobs in found.items()}
+        return [blob for place in self.rows for blob in made[place]]
+
+    def _block(
+        self, kernel: Kernel, name: str, shard: int, block: Mapping[int, Regions], *, done: tuple[int, int]
+    ) -> dict[int, list[bytes]]:
+        """The descriptions of some rows of a shard, one per region."""
+        count = sum(map(len, block.values()))
+        key = f"{self.layer}/{name}.{shard:06d}.{_signature(sorted((row, str(own)) for row, own in block.items()))}"
+
+        def make() -> Array:
+            self.on_step("describing images by their words", *done)
+            return as_blobs(
+                [blob for row, regions in block.items() for blob in self._described(kernel, shard, row, regions)]
+            )
+
+        flat = self.derived.array(key, make) if block else np.zeros(0, np.uint8)
+        blobs = iter([read_blob(flat, rows=count, row=number) for number in range(count)])
+        return {row: [next(blobs) for _ in regions] for row, regions in block.items()}
+
+    def _described(self, kernel: Kernel, shard: int, row: int, regions: Regions) -> Iterator[bytes]:
+        found = self.stored.at(shard, row)
+        for box in regions:
+            yield kernel.describe((found if box is None else found.take(found.inside(box))).descriptors)
 
     def _width(self) -> int:
         return self.stored.at(*next(iter(self.rows))).descriptors.shape[1] if self.rows else 1
+
+
+def _signature(told: object) -> str:
+    """A short name of what something was made from."""
+    return hashlib.blake2b(repr(told).encode(), digest_size=6).hexdigest()

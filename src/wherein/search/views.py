@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, cast
 
 import numpy as np
@@ -16,7 +15,7 @@ from wherein.errors import CollectionCorrupt, InputError, QueryError
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
 from wherein.indexing.embed import PROPOSALS, features_of, layers_of, local_layer
 from wherein.search.expansion import Weighting, augment
-from wherein.search.local import LocalIndex, Regions, load_local
+from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step
 from wherein.search.method import AUGMENT, Method
 from wherein.search.scorers import (
     ANYWHERE_SHARE,
@@ -32,7 +31,7 @@ from wherein.search.scorers import (
     WholeScorer,
     as_floats,
 )
-from wherein.store.shards import Array, read_array, write_array
+from wherein.store.shards import Array
 from wherein.store.store import Layer, Store
 from wherein.values.region import Box, Grid
 
@@ -90,9 +89,14 @@ class Views:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept = dict[tuple[str, str], tuple[int, View]]()
+        self._on_step: OnStep = no_step
 
-    def of(self, encoder: Encoder, method: Method) -> View:
-        """The view of a method, loaded anew when another process has changed the collection."""
+    def of(self, encoder: Encoder, method: Method, *, on_step: OnStep = no_step) -> View:
+        """The view of a method, loaded anew when another process has changed the collection.
+
+        `on_step` is told before each piece of what takes long and is kept under derived/; it may raise to stop there.
+        """
+        self._on_step = on_step
         key = (
             encoder.spec,
             f"{method.search}~{method.cells}~{method.fill}~{method.context}~{method.local}~{method.words}~{method.embeds}"
@@ -106,7 +110,7 @@ class Views:
         except CollectionCorrupt:
             if self._store.catalogue.version() == version:
                 raise
-            return self.of(encoder, method)  # another process compacted it meanwhile
+            return self.of(encoder, method, on_step=on_step)  # another process compacted it meanwhile
         self._kept[key] = (version, view)
         return view
 
@@ -171,7 +175,9 @@ class Views:
                 f"it with `wherein index --layers global,thumbs,{method.local}`."
             )
         regions = (None,) if method.embeds else self._regions(encoder, method)
-        return load_local(self._store, layer, family, keys=images, words=method.words, regions=regions)
+        return load_local(
+            self._store, layer, family, keys=images, words=method.words, regions=regions, on_step=self._on_step
+        )
 
     def _regions(self, encoder: Encoder, method: Method) -> Regions | dict[int, Regions]:
         """What local features are gathered by: the whole image, and the cells of a grid or the image's proposals."""
@@ -206,17 +212,14 @@ class Views:
         """The rows of a layer, each moved towards its neighbours; kept under derived/."""
         signature = hashlib.blake2b(places.rows.tobytes(), digest_size=6).hexdigest()
         name = f"{AUGMENT}~{method.weighting}.{layer.name}"
-        path = self._store.folder / "derived" / f"{name}.{signature}.npy"
-        if not path.exists():
-            made = augment(self._matrix(layer, places.rows), weighting=cast(Weighting, method.weighting))
-            self._keep(path, made.astype(np.float16), instead_of=f"{name}.*.npy")
-        return as_floats(read_array(path))
 
-    @staticmethod
-    def _keep(path: Path, made: Array, *, instead_of: str) -> None:
-        for stale in path.parent.glob(instead_of):
-            stale.unlink(missing_ok=True)
-        write_array(path, made)
+        def make() -> Array:
+            self._on_step("moving embeddings towards their neighbours", 0, 1)
+            self._store.derived.drop(f"{name}.*")
+            made = augment(self._matrix(layer, places.rows), weighting=cast(Weighting, method.weighting))
+            return made.astype(np.float16)
+
+        return as_floats(self._store.derived.array(f"{name}.{signature}", make))
 
     def _patches(self, layer: Layer, places: _Places, encoder: Encoder, method: Method) -> PatchScorer:
         order = np.lexsort((places.rows[:, 2], places.rows[:, 1]))
@@ -246,11 +249,13 @@ class Views:
             for shard, inside in _by_shard(whole)
         ]
         signature = hashlib.blake2b(whole.tobytes(), digest_size=6).hexdigest()
-        path = self._store.folder / "derived" / f"lengths.{grid}.{layer.name}.{signature}.npy"
-        if not path.exists():
-            made = lengths_of(stored, shares, images=images)
-            self._keep(path, made, instead_of=f"*{grid}.{layer.name}.*.npy")
-        return Cells(stored, shares, np.array(read_array(path)))
+
+        def make() -> Array:
+            self._store.derived.drop(f"*{grid}.{layer.name}.*")
+            return lengths_of(stored, shares, images=images)
+
+        lengths = self._store.derived.array(f"lengths.{grid}.{layer.name}.{signature}", make)
+        return Cells(stored, shares, np.array(lengths, np.float32))
 
     def _layer(self, encoder: Encoder, kind: str, method: Method) -> Layer:
         layers: Sequence[Layer] = layers_of(encoder, [kind])

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 import wherein
 from wherein.collection import Collection
-from wherein.errors import CollectionNotFound, ImageError, OversizedImage, UnreadableImage
+from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage, UnreadableImage
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.images.video import is_video, keyframes
 from wherein.server.problems import Problem
@@ -38,6 +38,8 @@ class Served:
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = name, folder
         self._searcher, self._looker = wherein.open(folder), wherein.open(folder)
+        self._searcher.prepares = False
+        self._prepare_turn, self._closed = threading.Lock(), threading.Event()
         self._search_turn, self._look_turn = anyio.Lock(), anyio.Lock()
         self._listed: tuple[tuple[int, str], list[str]] | None = None
         self._info: tuple[int, Info] | None = None
@@ -47,9 +49,27 @@ class Served:
         """Held while one of the server's own files (selections, annotations, studies) is read and written again."""
 
     async def searching(self, call: Callable[[Collection], T]) -> T:
-        """Run a search. Waiting costs no thread, so that pictures are served meanwhile."""
-        async with self._search_turn:
-            return await anyio.to_thread.run_sync(call, self._searcher)
+        """Run a search. Waiting costs no thread, so that pictures are served meanwhile.
+
+        What the first search of its kind needs is made before, through a handle of its own: others search meanwhile,
+        and whoever gives up waiting loses nothing of it.
+        """
+        while True:
+            try:
+                async with self._search_turn:
+                    return await anyio.to_thread.run_sync(call, self._searcher)
+            except NotPrepared as wanted:
+                await anyio.to_thread.run_sync(self._prepare, wanted, abandon_on_cancel=True)
+
+    def _prepare(self, wanted: NotPrepared) -> None:
+        """Make what a search needs; of several that wait for it one does it, the others then find it done."""
+
+        def step(_: object) -> None:
+            if self._closed.is_set():
+                raise wanted
+
+        with self._prepare_turn, wherein.open(self.folder) as collection:
+            collection.prepare(wanted.query, method=wanted.method, on_progress=step)
 
     async def looking(self, call: Callable[[Collection], T]) -> T:
         """Run something quick that only reads."""
@@ -98,6 +118,7 @@ class Served:
 
     def close(self) -> None:
         """Close both handles."""
+        self._closed.set()
         self._searcher.close()
         self._looker.close()
 

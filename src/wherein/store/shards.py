@@ -64,10 +64,14 @@ def write_array(path: Path, rows: Array) -> Written:
 
 def write_blobs(path: Path, blobs: Sequence[bytes]) -> Written:
     """Write byte strings of any lengths as a shard: n + 1 offsets (int64), then the bytes."""
-    offsets = np.cumsum([8 * (len(blobs) + 1), *map(len, blobs)], dtype=np.int64)
-    flat = np.frombuffer(offsets.tobytes() + b"".join(blobs), np.uint8)
-    written = write_array(path, flat)
+    written = write_array(path, as_blobs(blobs))
     return Written(len(blobs), written.bytes, written.crc)
+
+
+def as_blobs(blobs: Sequence[bytes]) -> Array:
+    """Byte strings as one flat array, which `read_blob` takes apart again."""
+    offsets = np.cumsum([8 * (len(blobs) + 1), *map(len, blobs)], dtype=np.int64)
+    return np.frombuffer(offsets.tobytes() + b"".join(blobs), np.uint8)
 
 
 def read_array(path: Path) -> Array:

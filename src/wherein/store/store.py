@@ -23,6 +23,7 @@ import numpy as np
 
 from wherein.errors import CollectionCorrupt, CollectionError, CollectionLocked, CollectionNotFound
 from wherein.store.catalogue import Catalogue
+from wherein.store.derived import Derived
 from wherein.store.shards import (
     TEMPORARY,
     Array,
@@ -121,6 +122,7 @@ class Store:
         if not (folder / "manifest.json").is_file():
             raise CollectionNotFound(f"{folder}: is not a collection. Make one with `wherein index FOLDER`.")
         self.folder = folder
+        self.derived = Derived.of(folder / "derived")
         self._stamp: tuple[int, int, int] | None = None
         self.refresh()
         catalogue = folder / "catalogue.sqlite"
