@@ -117,7 +117,8 @@ def encoding_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
 def film() -> Callable[..., Path]:
     """`film(path, ["red", "blue"])` is a film of 10 frames a second that shows each picture for two seconds.
 
-    Each picture begins with a keyframe, and is the only one unless the codec makes every frame one.
+    Each picture begins with a keyframe, and is the only one unless the codec makes every frame one; with `keys`, every
+    so many frames are.
     """
 
     def make(
@@ -126,12 +127,14 @@ def film() -> Callable[..., Path]:
         *,
         codec: str = "mpeg4",
         size_wh: tuple[int, int] = (64, 48),
+        keys: int = 20,
     ) -> Path:
         import av
         from av.video.stream import VideoStream
 
         with av.open(str(path), "w") as container:
-            stream = container.add_stream(codec, rate=10, options={"g": "20", "sc_threshold": "1000000000"})
+            never = "0" if codec == "libx264" else "1000000000"  # keyframes where scenes change
+            stream = container.add_stream(codec, rate=10, options={"g": str(keys), "sc_threshold": never})
             assert isinstance(stream, VideoStream)
             stream.width, stream.height = size_wh
             stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"

@@ -49,3 +49,42 @@ def test_a_film_torn_in_the_middle_is_skipped_whole(
     path.write_bytes(path.read_bytes()[:300])
     assert did(collection.add(folder)) == {"added": 4, "skipped": 1}
     assert collection.image_ids() == folder_ids
+
+
+def times(collection: wherein.Collection) -> list[float]:
+    return sorted(float(name.partition("#t=")[2]) for name in collection.image_ids() if "#t=" in name)
+
+
+def test_how_often_is_remembered_and_another_choice_reads_films_again(
+    collection: wherein.Collection, folder: Path, film: Film, did: Did
+) -> None:
+    film(folder / "clip.mp4", ["yellow"] * 5, keys=1000)
+    film(folder / "again.mp4", ["yellow"] * 5, keys=1000)  # of the same bytes
+    collection.add(folder, every="4s")
+    assert times(collection) == sorted([0.0, 4.0, 8.0] * 2)
+    collection.tag("mine", ["clip.mp4#t=8"])
+    assert did(collection.add(folder)) == {"unchanged": 6}
+    collection.add(folder, every=2)
+    assert times(collection) == sorted([0.0, 2.0, 4.0, 6.0, 8.0] * 2)
+    assert collection.image_ids(tags=["mine"]) == ["clip.mp4#t=8"]
+    assert did(collection.add()) == {"unchanged": 6}
+    collection.add(every=8)
+    assert times(collection) == sorted([0.0, 8.0] * 2)
+    assert len(collection.search("yellow", k=99)) == 8
+
+
+def test_every_door_takes_how_often(
+    collection: wherein.Collection, folder: Path, film: Film, serve: Callable[..., str]
+) -> None:
+    from typer.testing import CliRunner
+
+    from wherein.cli import app
+
+    film(folder / "clip.mp4", ["yellow"] * 5, keys=1000)
+    assert CliRunner().invoke(app, ["index", str(folder), "--every", "3s"]).exit_code == 0
+    assert times(collection) == [0.0, 3.0, 6.0, 9.0]
+    wherein.connect(serve(folder)).add(folder, every="4s")
+    assert times(collection) == [0.0, 4.0, 8.0]
+    refused = CliRunner().invoke(app, ["index", str(folder), "--every", "soon"])
+    assert isinstance(refused.exception, wherein.InputError) or refused.exit_code == 2
+    assert times(collection) == [0.0, 4.0, 8.0]

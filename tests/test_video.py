@@ -7,8 +7,9 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from wherein.errors import UnreadableImage
-from wherein.images.video import is_video, keyframe_id, keyframes
+from wherein.errors import InputError, UnreadableImage
+from wherein.images import video
+from wherein.images.video import is_video, keyframe_id, keyframes, seconds_of
 
 Picture = Callable[..., PIL.Image.Image]
 Film = Callable[..., Path]
@@ -55,6 +56,63 @@ def test_one_image_per_keyframe_with_its_time(tmp_path: Path, film: Film) -> Non
 def test_a_film_of_keyframes_only_is_thinned_to_one_a_second(tmp_path: Path, film: Film) -> None:
     path = film(tmp_path / "clip.avi", ["red", "blue"], codec="mjpeg")
     assert [seconds for seconds, _ in colours(path)] == [0.0, 1.0, 2.0, 3.0]
+
+
+CODECS = [
+    pytest.param("clip.mp4", "mpeg4", id="MPEG-4"),
+    pytest.param("clip.mp4", "libx264", id="H.264"),
+    pytest.param("clip.webm", "libvpx-vp9", id="VP9"),
+    pytest.param("clip.mkv", "ffv1", id="FFV1"),
+]
+
+
+@pytest.mark.parametrize(("name", "codec"), CODECS)
+def test_twelve_scenes_behind_one_keyframe_are_twelve_images(tmp_path: Path, film: Film, name: str, codec: str) -> None:
+    scenes = ["red", "blue", "white", "black"] * 3
+    path = film(tmp_path / name, scenes, codec=codec, keys=1000)
+    answers = {"red": [1, 0, 0], "blue": [0, 0, 1], "white": [1, 1, 1], "black": [0, 0, 0]}
+    assert colours(path) == [(2.0 * number, answers[scene]) for number, scene in enumerate(scenes)]
+
+
+@pytest.mark.parametrize(("name", "codec"), CODECS)
+def test_a_still_scene_is_its_keyframes_and_one_image_every_few_seconds(
+    tmp_path: Path, film: Film, name: str, codec: str
+) -> None:
+    path = film(tmp_path / name, ["red"] * 8, codec=codec, keys=70)  # 16 s: keyframes at 0, 7 and 14
+    assert [frame.seconds for frame in keyframes(path)] == [0.0, 5.0, 7.0, 12.0, 14.0]
+    assert [frame.seconds for frame in keyframes(path, every=60)] == [0.0, 7.0, 14.0]
+    assert [frame.seconds for frame in keyframes(path, every=4)] == [0.0, 4.0, 7.0, 11.0, 14.0]
+
+
+@pytest.mark.parametrize(("name", "codec"), CODECS)
+def test_a_film_whose_every_frame_is_a_keyframe_is_thinned_whatever_made_it(
+    tmp_path: Path, film: Film, name: str, codec: str
+) -> None:
+    path = film(tmp_path / name, ["red", "blue"], codec=codec, keys=1)
+    assert [seconds for seconds, _ in colours(path)] == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_clip_has_no_more_images_than_the_most(tmp_path: Path, film: Film, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = film(tmp_path / "clip.mp4", ["red", "blue"] * 5, keys=5)
+    assert len(list(keyframes(path))) == 40  # half a second apart, over 20 seconds
+    monkeypatch.setattr(video, "MOST_FRAMES", 10)
+    seconds = [frame.seconds for frame in keyframes(path, every=0.1)]
+    assert len(seconds) <= 10
+    assert seconds[-1] >= 16.0  # spread over the whole clip
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [(5, 5.0), ("5s", 5.0), ("500ms", 0.5), (" 1.5 m", 90.0), ("2min", 120.0), ("1h", 3600.0), (".25", 0.25)],
+)
+def test_times_are_read_as_people_write_them(written: str | float, seconds: float) -> None:
+    assert seconds_of(written) == seconds
+
+
+@pytest.mark.parametrize("written", ["", 0, -1, "0s", "soon", "5 days", float("nan"), True])
+def test_what_is_no_time_is_refused(written: str | float) -> None:
+    with pytest.raises(InputError, match="give a time above zero"):
+        seconds_of(written)
 
 
 def test_turning_a_film_clockwise_moves_its_left_to_the_top(tmp_path: Path, film: Film) -> None:

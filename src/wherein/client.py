@@ -19,6 +19,7 @@ import PIL.Image
 
 from wherein import errors
 from wherein.images.image import ImageLike, read_bytes
+from wherein.images.video import seconds_of
 from wherein.indexing.sync import AddReport, Progress, Skip
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
 from wherein.search.calibrate import Curve
@@ -111,13 +112,15 @@ class RemoteCollection:
         *folders: str | os.PathLike[str],
         encoder: str | None = None,
         layers: Sequence[str] | None = None,
+        every: float | str | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """As `Collection.add`, for folders of the server's machine that it may index; with none, all it knows."""
         asked = [os.fspath(folder) for folder in folders] or [str(root) for root in self.info().roots.values()]
         total = AddReport()
         for folder in asked:
-            body = {"folder": folder, "collection": self.name, "encoder": encoder, "layers": layers and list(layers)}
+            body: dict[str, Any] = {"folder": folder, "collection": self.name, "encoder": encoder}
+            body |= {"layers": layers and list(layers), "every": None if every is None else seconds_of(every)}
             total = _joined(total, self._followed(self._door.json("POST", "/jobs", body=body), on_progress))
         return total
 

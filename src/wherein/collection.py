@@ -15,6 +15,7 @@ from wherein.arrays import Floats, Mask
 from wherein.encoders import Encoder, load
 from wherein.errors import CollectionNotFound, ImageNotFound, InputError, NotPrepared
 from wherein.images.image import MAX_PIXELS, ImageLike
+from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.layer_choice import describe_layers, kinds_to_keep, shortfalls
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
 from wherein.indexing.sync import AddReport, Progress, Settings, Sync
@@ -122,16 +123,19 @@ class Collection:
         layers: Sequence[str] | None = None,
         workers: int | None = None,
         max_pixels: int = MAX_PIXELS,
+        every: float | str | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
 
         What is indexed already is skipped. `layers` join those the collection keeps; a new one keeps them alone, or
         `DEFAULT_KINDS` of `wherein.indexing.embed`. A new `encoder` fills new layers beside the old ones, which serve
-        until the new are complete. A file that cannot be used is reported, never raised.
+        until the new are complete. A file that cannot be used is reported, never raised. Of a video, its keyframes,
+        changes of scene and one image `every` few seconds are kept: as it was said last, or 5.
         """
         threads = default_workers() if workers is None else whole_number("workers", workers, least=1)
         pixels = whole_number("max_pixels", max_pixels, least=1)
+        seconds = None if every is None else seconds_of(every)
         pairs = [named_image(source) for source in sources if not isinstance(source, str | os.PathLike)]
         folders = [plain_path(source) for source in sources if isinstance(source, str | os.PathLike)]
         spec = encoder or self._wanted or self.encoder
@@ -141,7 +145,8 @@ class Collection:
             made_by = load(spec, threads=1)  # one thread a call: the workers call side by side
             kinds = kinds_to_keep(self._store.manifest, encoder=made_by.spec, asked=layers)
             try:
-                return Sync(self._store, made_by, Settings(kinds, threads, pixels), on_progress).run(folders, pairs)
+                settings = Settings(kinds, threads, pixels, seconds or self._store.manifest.every or EVERY)
+                return Sync(self._store, made_by, settings, on_progress).run(folders, pairs)
             finally:
                 self._forget()
 

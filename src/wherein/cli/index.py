@@ -38,6 +38,10 @@ def index(
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one a core.")] = None,
     max_pixels: Annotated[int | None, typer.Option(min=1, help="The most pixels one image may decode to.")] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(help="Of videos, keep an image at least this often: 5s, 500ms, 2m. As last time, or 5s."),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and keep the collection up to date.")] = False,
     json_: JsonOption = False,
 ) -> None:
@@ -55,6 +59,7 @@ def index(
         options: dict[str, Any] = {
             "encoder": encoder,
             "layers": kinds,
+            "every": every,
             "workers": workers,
             "max_pixels": max_pixels or MAX_PIXELS,
         }

@@ -1,8 +1,14 @@
-"""Video files as images: one per keyframe, with its time. Needs the extra `wherein[video]` (PyAV)."""
+"""Videos as images: keyframes, changes of scene, one every few seconds. Needs the extra `wherein[video]` (PyAV).
+
+Encoders place keyframes as they like: one a minute, or one a frame. So a clip whose keyframes lie close together is
+read by those alone, which is fast; any other is decoded whole, and the frames that stand for it are chosen.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +17,29 @@ from typing import Any, Final
 
 import numpy as np
 
+from wherein.arrays import Floats
 from wherein.errors import InputError, MissingExtra, UnreadableImage
 from wherein.images.image import Image
 
 VIDEO_SUFFIXES: Final = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".wmv"})
-# Where every frame is a keyframe (MJPEG, ProRes), one a second is kept.
-_INTRA_ONLY_GAP: Final = 1.0
+EVERY: Final = 5.0
+"""Seconds that a clip may go on without an image of it, unless said otherwise: few events that people look for are
+shorter, and an hour is 720 images.
+"""
+MOST_FRAMES: Final = 2_000
+"""Images of one clip, at most; a longer or livelier clip gets them further apart. It is an hour, one every 1.8 s."""
+_CLOSE: Final = 1.0
+"""Seconds between keyframes up to which nothing between them matters. Where every frame is a keyframe (MJPEG, ProRes),
+one in as long is kept.
+"""
+_SETTLED: Final = 0.5
+"""Seconds after an image before a change of scene gives another: a flash is no scene."""
+_CUT: Final = 0.1
+"""How far two frames that follow each other differ at a change of scene, as a share of the full range, on average over
+a thumbnail. Moving cameras reach half of it, and cuts twice.
+"""
+_CUT_SIDE: Final = 32
+"""Pixels of each side of that thumbnail."""
 _SAME_MOMENT: Final = 0.0015
 """Seconds by which a time may differ from the frame's own: ids say milliseconds."""
 
@@ -39,10 +62,74 @@ def is_video(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() in VIDEO_SUFFIXES
 
 
-def keyframes(path: str | os.PathLike[str]) -> Iterator[Keyframe]:
-    """Decode the keyframes of a video, in order, holding one at a time."""
+def keyframes(path: str | os.PathLike[str], *, every: float = EVERY) -> Iterator[Keyframe]:
+    """The frames that stand for a video, in order, one held at a time.
+
+    They are its keyframes, the first of each scene, and enough others that never more than `every` seconds pass
+    without one; at most MOST_FRAMES.
+    """
     with _opened(path) as container:
-        yield from _decode(container, container.streams.video[0])
+        marks = _keyframe_times(container, container.streams.video[0])
+    with _opened(path) as container:
+        yield from _chosen(container, container.streams.video[0], marks, every=every)
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """When a video has keyframes, and how long it is, as its packets say before any is decoded."""
+
+    seconds: tuple[float, ...]
+    packets: int
+    end: float
+
+    @property
+    def apart(self) -> float:
+        """The longest time without a keyframe."""
+        gaps = zip(self.seconds, (*self.seconds[1:], self.end), strict=True)
+        return max((later - one for one, later in gaps), default=float("inf"))
+
+    @property
+    def all_keys(self) -> bool:
+        """Whether every frame is a keyframe."""
+        return len(self.seconds) == self.packets
+
+
+def _keyframe_times(container: Any, stream: Any) -> _Marks:
+    times, keys = list[float](), list[float]()
+    for packet in container.demux(stream):
+        if packet.pts is not None:
+            times.append(float(packet.pts * packet.time_base))
+            keys += times[-1:] if packet.is_keyframe else []
+    return _Marks(tuple(sorted(keys)), len(times), max(times, default=0.0))
+
+
+def _chosen(container: Any, stream: Any, marks: _Marks, *, every: float) -> Iterator[Keyframe]:
+    least = (marks.end - min(marks.seconds, default=0.0)) / MOST_FRAMES
+    every = max(every, least)
+    keys_only = marks.apart <= min(_CLOSE, every)
+    between = max(least, _CLOSE if marks.all_keys else 0.0)
+    if keys_only:
+        stream.codec_context.skip_frame = "NONKEY"  # some decoders do not know it: what they give is looked at below
+    stream.thread_type = "AUTO"
+    last, changed, seen = -float("inf"), False, None
+    for frame in container.decode(stream):
+        seconds = round(float(frame.time), 3) if frame.time is not None else max(last + 1.0, 0.0)
+        if seconds <= last or (keys_only and not frame.key_frame):
+            continue
+        if not keys_only:
+            small = _thumbnail(frame)
+            changed = changed or (seen is not None and float(np.abs(small - seen).mean()) >= _CUT)
+            seen = small
+        gone = seconds - last + _SAME_MOMENT
+        due = gone >= every or (frame.key_frame and gone >= between) or (changed and gone >= max(_SETTLED, least))
+        if due:
+            last, changed = seconds, False
+            yield Keyframe(seconds, _upright(frame))
+
+
+def _thumbnail(frame: Any) -> Floats:
+    small = frame.reformat(width=_CUT_SIDE, height=_CUT_SIDE, format="rgb24").to_ndarray()
+    return np.asarray(small / 255, np.float32)
 
 
 @contextmanager
@@ -64,18 +151,6 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
         raise UnreadableImage(f"{os.fspath(path)}: cannot be decoded ({reason}). Re-encode the file.") from error
 
 
-def _decode(container: Any, stream: Any) -> Iterator[Keyframe]:
-    stream.codec_context.skip_frame = "NONKEY"
-    gap = _INTRA_ONLY_GAP if stream.codec_context.codec.intra_only else 0.0
-    last = -float("inf")
-    for frame in container.decode(stream):
-        seconds = round(float(frame.time), 3) if frame.time is not None else max(last + 1.0, 0.0)
-        if seconds <= last or seconds - last < gap:
-            continue
-        last = seconds
-        yield Keyframe(seconds, _upright(frame))
-
-
 def _upright(frame: Any) -> Image:
     pixels = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90))
     return Image(np.ascontiguousarray(pixels), (pixels.shape[1], pixels.shape[0]))
@@ -87,6 +162,15 @@ def split_frame(name: str) -> tuple[str, float] | None:
     if not mark or not is_video(file) or not seconds.replace(".", "", 1).isdecimal():
         return None
     return file, float(seconds)
+
+
+def seconds_of(written: str | float) -> float:
+    """A length of time as people write it: 5, `5s`, `500ms`, `2m`."""
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|m|min|h|)\s*", str(written))
+    seconds = float(found[1]) * {"ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600.0}.get(found[2], 1.0) if found else 0.0
+    if isinstance(written, bool) or not math.isfinite(seconds) or seconds <= 0.0:
+        raise InputError(f"every = {written!r}: give a time above zero, in seconds or as 5s, 500ms or 2m.")
+    return seconds
 
 
 def frame_at(path: str | os.PathLike[str], seconds: float) -> Image:

@@ -16,7 +16,7 @@ from typing import Final
 from wherein.encoders import Encoder
 from wherein.errors import InputError
 from wherein.images.image import ImageLike
-from wherein.images.video import keyframe_id
+from wherein.images.video import EVERY, keyframe_id
 from wherein.images.walk import Found, Passed, exists, look, printable, walk
 from wherein.indexing.duplicates import Contents, moved_along, origin
 from wherein.indexing.embed import features_of, layers_of, local_layer
@@ -73,6 +73,8 @@ class Settings:
     kinds: Sequence[str]
     workers: int
     max_pixels: int
+    every: float = EVERY
+    """Seconds that a video may go on without an image."""
 
 
 class Sync:
@@ -109,6 +111,7 @@ class Sync:
         self._store.add_layers([*self._layers, *thumbs])
         if not self._store.manifest.encoder:
             self._store.serve(self._encoder.spec)
+        self._store.read_videos(self._settings.every)
         complete = self._store.catalogue.files_with_layer(self._wanted)
         inner = [root for folder in folders for root in self._roots_below(folder) if root.is_dir()]
         for folder in dict.fromkeys([*folders, *inner]):
@@ -222,6 +225,7 @@ class Sync:
             known=self._contents.known,
             workers=self._settings.workers,
             max_pixels=self._settings.max_pixels,
+            every=self._settings.every,
         )
         try:
             with closing(embedder.run(tasks)) as outcomes:
@@ -350,6 +354,7 @@ class Sync:
         for image, record in images:
             own = replace(record, image_id=_image_id(known.task, record))
             catalogue.copy_rows(image, catalogue.put_image(twin, own))
+        catalogue.keep_images(twin, [_image_id(known.task, record) for _, record in images])
         return len(images)
 
     def _bury(self) -> None:

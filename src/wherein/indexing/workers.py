@@ -17,7 +17,7 @@ from typing import Final
 from wherein.encoders import Encoder
 from wherein.errors import ImageError, UnreadableImage
 from wherein.images.image import MAX_PIXELS, Image, ImageLike, decode, may_pass, read_bytes
-from wherein.images.video import is_video, keyframe_id, keyframes
+from wherein.images.video import EVERY, is_video, keyframe_id, keyframes
 from wherein.indexing.embed import LayerMaker, Prepared, piece_of
 from wherein.store.store import Piece
 from wherein.values.records import FileRecord
@@ -78,7 +78,9 @@ class Embedder:
         known: Callable[[FileRecord], bool],
         workers: int,
         max_pixels: int = MAX_PIXELS,
+        every: float = EVERY,
     ) -> None:
+        self._every = every
         self._maker = LayerMaker(encoder, kinds)
         self._batch = max(BATCH, encoder.batch)
         self._known = known
@@ -215,18 +217,19 @@ class Embedder:
         if self._is_known(task, file):
             self._outcomes.put([Known(file, task)])
             return
-        batch = list[Prepared]()
-        for frame in keyframes(path):
+        batch, image_ids = list[Prepared](), list[str]()
+        for frame in keyframes(path, every=self._every):
             if self._stopped.is_set():
                 return
             if len(batch) == self._batch:
                 self._encode(batch)
                 batch = []
             keyed = replace(task, image_id=keyframe_id(task.image_id, frame.seconds))
+            image_ids.append(keyed.image_id)
             batch.append(self._prepare(keyed, file, frame.image, seconds=frame.seconds, last=False))
         if not batch:
             raise UnreadableImage(f"{path}: holds no keyframe that can be decoded. Re-encode the file.")
-        batch[-1] = replace(batch[-1], piece=replace(batch[-1].piece, last=True))
+        batch[-1] = replace(batch[-1], piece=replace(batch[-1].piece, last=True, image_ids=tuple(image_ids)))
         self._encode(batch)
 
     def _prepare(

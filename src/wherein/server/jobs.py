@@ -37,6 +37,8 @@ class Job:
     encoder: str | None = None
     layers: tuple[str, ...] | None = None
     """What to keep beside what the collection keeps already."""
+    every: float | None = None
+    """Seconds that a video may go on without an image."""
     state: State = "running"
     done: int = 0
     total: int = 0
@@ -82,7 +84,13 @@ class Jobs:
         return self._jobs[job_id]
 
     def start(
-        self, folder: str, *, collection: str | None, encoder: str | None, layers: Sequence[str] | None = None
+        self,
+        folder: str,
+        *,
+        collection: str | None,
+        encoder: str | None,
+        layers: Sequence[str] | None = None,
+        every: float | None = None,
     ) -> Job:
         """Index a folder into a served collection, or into a new one of its own."""
         inside = self.allowed(folder)
@@ -95,14 +103,16 @@ class Jobs:
             wherein.open(inside, create=True, encoder=encoder).close()
             served = self._library.open(inside)
         kept = None if layers is None else tuple(layers)
-        return self._run(Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept))
+        return self._run(Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept, every))
 
     def resume(self, job_id: str) -> Job:
         """Go on where a cancelled or failed job stopped."""
         old = self.get(job_id)
         if old.state == "running":
             raise Problem(409, "the job is still running.")
-        return self._run(Job(secrets.token_hex(8), old.collection, old.folder, old.target, old.encoder, old.layers))
+        return self._run(
+            Job(secrets.token_hex(8), old.collection, old.folder, old.target, old.encoder, old.layers, old.every)
+        )
 
     def cancel(self, job_id: str) -> Job:
         """Stop after the image at hand; what is indexed stays."""
@@ -150,7 +160,9 @@ def _work(job: Job) -> None:
 
     try:
         with wherein.open(job.target, encoder=job.encoder) as collection:
-            report = collection.add(job.folder, encoder=job.encoder, layers=job.layers, on_progress=step)
+            report = collection.add(
+                job.folder, encoder=job.encoder, layers=job.layers, every=job.every, on_progress=step
+            )
             job.report = asdict(report)
         job.state = "done"
     except _Cancelled:

@@ -15,9 +15,9 @@ import anyio.to_thread
 
 import wherein
 from wherein.collection import Collection
-from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage, UnreadableImage
+from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
-from wherein.images.video import is_video, keyframes
+from wherein.images.video import frame_at, is_video
 from wherein.server.problems import Problem
 from wherein.server.settings import Settings
 from wherein.store.shards import TEMPORARY, write_durably
@@ -231,10 +231,7 @@ def picture_of(collection: Collection, image_id: str, *, side: int) -> Image:
     path = readable_file(collection, image_id)
     if details.seconds is None:
         return decode(path, at_least=lambda _: side, max_pixels=MAX_PIXELS, name=image_id)
-    for frame in keyframes(path):
-        if abs(frame.seconds - details.seconds) < 0.0015:
-            return frame.image
-    raise UnreadableImage(f"{image_id}: the video has no frame there any more. Index it again.")
+    return frame_at(path, details.seconds)
 
 
 def example_of(collection: Collection, image_id: str) -> ImageLike:

@@ -295,6 +295,8 @@ class JobIn(Shape):
     encoder: Annotated[str, Field(max_length=500)] | None = None
     layers: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=1, max_length=20)] | None = None
     """What is kept of each image; the engine's own choice unless given."""
+    every: Annotated[float, Field(gt=0.0, le=86_400.0, allow_inf_nan=False)] | None = None
+    """Of videos, keep an image at least every so many seconds; as last time, or 5."""
 
 
 class JobOut(Shape):

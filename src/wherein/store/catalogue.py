@@ -206,6 +206,20 @@ class Catalogue:
         )
         return [(i, ImageRecord(name, (w, h), taken, seconds)) for i, name, w, h, taken, seconds in rows.fetchall()]
 
+    def keep_images(self, file: int, image_ids: Iterable[str]) -> None:
+        """Forget the images of a file that are not among `image_ids`."""
+        kept = set(image_ids)
+        gone = [(key,) for key, record in self.images_of(file) if record.image_id not in kept]
+        self._db.executemany("DELETE FROM images WHERE id = ?", gone)
+
+    def unfinish_videos(self) -> None:
+        """Let every living video be read again; its images serve until then."""
+        self._db.execute(
+            "UPDATE files SET mtime_ns = ? WHERE NOT gone AND id IN "
+            "(SELECT file FROM images WHERE seconds IS NOT NULL)",
+            (_UNFINISHED,),
+        )
+
     def rename_image(self, image: int, image_id: str) -> None:
         """Give an image another id; its rows and tags stay."""
         self._claim(self.file_of(image), image_id)

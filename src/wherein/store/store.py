@@ -70,6 +70,8 @@ class Manifest:
     encoder: str = ""
     roots: Mapping[str, str] = field(default_factory=dict)
     layers: Mapping[str, Layer] = field(default_factory=dict)
+    every: float | None = None
+    """Seconds that a video may go on without an image; None: its videos were read before there was a choice."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -82,7 +84,7 @@ class Manifest:
                     "Upgrade wherein, or index into a new collection."
                 )
             layers = {n: Layer(**{**v, "shape": tuple(v["shape"])}) for n, v in values["layers"].items()}
-            return cls(str(values["encoder"]), dict(values["roots"]), layers)
+            return cls(str(values["encoder"]), dict(values["roots"]), layers, values.get("every"))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CollectionCorrupt(
                 f"{path}: is not a valid manifest ({error}). Restore it, or delete the collection."
@@ -92,6 +94,7 @@ class Manifest:
         """Replace the manifest in one step."""
         layers = {name: asdict(layer) for name, layer in self.layers.items()}
         document = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
+        document |= {} if self.every is None else {"every": self.every}
         write_durably(path, json.dumps(document, indent=2, ensure_ascii=False).encode())
 
 
@@ -107,6 +110,8 @@ class Piece:
     """layer → (rows, …)"""
     thumb: bytes | None = None
     last: bool = True
+    image_ids: tuple[str, ...] = ()
+    """With the last image of a video, those of all: what else the file had is forgotten."""
     cells: Mapping[str, tuple[Box | None, ...]] = field(default_factory=dict)
     """layer → the region of each row, for layers that describe other regions than the tiles"""
     blobs: Mapping[str, bytes] = field(default_factory=dict)
@@ -236,6 +241,13 @@ class Store:
         if not known.keys() <= self.manifest.layers.keys():
             self._save(replace(self.manifest, layers={**self.manifest.layers, **known}))
 
+    def read_videos(self, every: float) -> None:
+        """Keep an image of a video at least `every` seconds; videos that were read otherwise are to be read again."""
+        if self.manifest.every != every:
+            with self.catalogue.transaction():
+                self.catalogue.unfinish_videos()
+            self._save(replace(self.manifest, every=every))
+
     def serve(self, encoder: str) -> None:
         """Search with `encoder` from now on."""
         if self.manifest.encoder != encoder:
@@ -343,7 +355,10 @@ class Store:
 
     def _put_piece(self, piece: Piece) -> int:
         file = self.catalogue.put_file(piece.file, whole=piece.last)
-        return self.catalogue.put_image(file, piece.image)
+        key = self.catalogue.put_image(file, piece.image)
+        if piece.image_ids:
+            self.catalogue.keep_images(file, piece.image_ids)
+        return key
 
     def _sweep(self) -> None:
         """Delete what a crash left behind: files that no committed shard names."""

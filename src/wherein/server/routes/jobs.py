@@ -46,7 +46,8 @@ def jobs(running: JobsHere) -> list[JobOut]:
 @router.post("/jobs", status_code=201)
 def start(running: JobsHere, asked: JobIn) -> JobOut:
     """Index a folder below an allowed root."""
-    return running.start(asked.folder, collection=asked.collection, encoder=asked.encoder, layers=asked.layers).out()
+    chosen = asked.model_dump(exclude={"folder"})
+    return running.start(asked.folder, **chosen).out()
 
 
 @router.get("/jobs/{job_id}")
