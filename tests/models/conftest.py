@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
-from wherein.encoders.hf.runtime import torch_for, transformers_for
+from wherein.encoders.hf.runtime import library, torch_for, transformers_for
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "red", "green", "blue", "tree", "dog", "photo", "of", ".", "[MASK]"]
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -37,8 +38,8 @@ def save(folder: Path, network: str, config: Any, processor: Any, *, text: bool 
     torch, transformers = torch_for("toy"), transformers_for("toy")
     torch.manual_seed(0)
     made = getattr(transformers, network)(config).eval()
-    for parameter in made.parameters():  # some start at zero, which would hide what is left out
-        if parameter.ndim and not parameter.any():
+    for name, parameter in made.named_parameters():  # large enough that nothing left out goes unnoticed
+        if parameter.ndim > 1 or (name.endswith("bias") and parameter.ndim):
             torch.nn.init.normal_(parameter, std=0.2)
     made.save_pretrained(folder)
     processor.save_pretrained(folder)
@@ -144,6 +145,30 @@ def dinov3(folder: Path) -> Path:
     return save(folder, "DINOv3ViTModel", config, processor, text=False)
 
 
+def radio(folder: Path) -> Path:
+    """RADIO as transformers has it: images alone."""
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "patch_size": 8, "max_img_size": 64}
+    config = transformers_for("toy").RadioConfig(**shape, num_cls_tokens=2, num_registers=1, mlp_ratio=2.0)
+    return save(folder, "RadioModel", config, _cropping(), text=False)
+
+
+def openclip(folder: Path) -> Path:
+    """A folder that open_clip reads, with its own tokenizer of 49,408 word pieces."""
+    open_clip = library("open_clip", "toy")
+    torch_for("toy").manual_seed(0)
+    described = {
+        "embed_dim": 24,
+        "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 8, "patch_size": 8},
+        "text_cfg": {"context_length": 12, "vocab_size": 49408, "width": 32, "heads": 4, "layers": 2},
+    }
+    made = open_clip.CLIP(**described)
+    folder.mkdir()
+    library("safetensors.torch", "toy").save_file(made.state_dict(), folder / "open_clip_model.safetensors")
+    size = {"size": 32, "mean": MEAN, "std": STD, "interpolation": "bicubic", "resize_mode": "shortest"}
+    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": described, "preprocess_cfg": size}))
+    return folder
+
+
 FAMILIES: dict[str, Callable[[Path], Path]] = {
     "clip": clip,
     "metaclip2": metaclip2,
@@ -155,6 +180,8 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
     "dinov2": dinov2,
     "dinov2_registers": dinov2_registers,
     "dinov3": dinov3,
+    "radio": radio,
+    "openclip": openclip,
 }
 
 

@@ -74,13 +74,13 @@ def test_preprocessing_is_the_processors_own(toy: Toy, family: str) -> None:
     images = pictures((40, 60), (90, 33), (32, 32), (200, 180))
     batch = torch_for("test").from_numpy(np.stack([encoder.prepare(image) for image in images]))
     expected = processed(toy(family), images)["pixel_values"]
-    np.testing.assert_allclose(encoder._normalised(batch).numpy(), expected.numpy(), atol=1e-3)
+    np.testing.assert_allclose(encoder.normalised(batch).numpy(), expected.numpy(), atol=1e-3)
 
 
 def test_patches_of_any_aspect_are_the_processors_own(toy: Toy) -> None:
     encoder = torch_encoder(f"hf:{toy('siglip2')}")
     images = pictures((40, 60), (90, 33), (8, 300))
-    found = encoder._normalised(torch_for("test").from_numpy(np.stack([encoder.prepare(image) for image in images])))
+    found = encoder.normalised(torch_for("test").from_numpy(np.stack([encoder.prepare(image) for image in images])))
     expected = processed(toy("siglip2"), images)
     assert found["shapes"].tolist() == expected["spatial_shapes"].tolist()
     used = expected["pixel_attention_mask"].bool().numpy()

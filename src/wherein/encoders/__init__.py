@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 FAMILIES: Final = {
     "hf": "wherein.encoders.hf:HfEncoder",
     "mini": "wherein.encoders.mini:MiniEncoder",
+    "naclip": "wherein.encoders.naclip:NaclipEncoder",
+    "naradio": "wherein.encoders.radio:open_naradio",
     "onnx": "wherein.encoders.onnx:OnnxEncoder",
+    "openclip": "wherein.encoders.openclip:OpenClipEncoder",
+    "radio": "wherein.encoders.radio:open_radio",
     "toy": "wherein.encoders.toy:ToyEncoder",
 }
 ENTRY_POINTS: Final = "wherein.encoders"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
 from wherein.arrays import Floats
 from wherein.encoders import Encoded
-from wherein.encoders.hf.folders import HubModel
 from wherein.encoders.hf.runtime import choose_device, choose_precision, torch_for
 from wherein.errors import SpecError
 from wherein.images.image import Image, Pixels
@@ -25,21 +23,20 @@ TEXT_BATCH: Final = 256
 class TorchEncoder:
     """An encoder whose network runs in torch. Its weights are read when they are first needed."""
 
-    architecture: ClassVar[str]
-    """The class of transformers that is loaded."""
     embeds_text: bool = True
     vectors: int = 1
     """How many embeddings an image has: 1, or those of `Encoded.several`."""
     dense_shape: tuple[int, int, int] | None = None
     patch_basis: Floats | None = None
     dim: int
+    digest: str
     grid_hw: tuple[int, int] | None
 
-    def __init__(self, model: HubModel, *, threads: int = 1, device: str = "auto", precision: str = "auto") -> None:
-        self.spec, self.model = model.spec, model
+    def __init__(self, spec: str, *, threads: int = 1, device: str = "auto", precision: str = "auto") -> None:
+        self.spec = spec
         self.device = choose_device(device, self.spec)
         self.batch = CPU_BATCH if self.device == "cpu" else GPU_BATCH
-        self._dtype = choose_precision(precision, self.device, self.spec)
+        self.dtype = choose_precision(precision, self.device, self.spec)
         self._threads, self._lock, self._loading = threads, threading.Lock(), threading.Lock()
         self._network: Any = None
         self.input_hw = self.find_input_hw()
@@ -61,30 +58,25 @@ class TorchEncoder:
 
     def tokenize(self, texts: Sequence[str]) -> dict[str, Any]:
         """Texts as the model's own tokenizer writes them, cut at its longest."""
-        return dict(
-            self.model.tokenizer(
-                list(texts), padding=True, truncation=True, max_length=self.longest_text, return_tensors="pt"
-            )
-        )
+        raise NotImplementedError
 
-    # the contract
+    def normalised(self, batch: Any) -> Any:
+        """Prepared images, uint8 (n, h, w, 3) on the device → (n, 3, h, w) as the model takes them."""
+        raise NotImplementedError
 
-    @property
-    def digest(self) -> str:
-        """Of the model's files and of the input size; not of the device."""
-        return self.model.digest
+    def load_network(self, dtype: Any) -> Any:
+        """The network, on the CPU, for inference."""
+        raise NotImplementedError
+
+    def find_input_hw(self) -> tuple[int, int]:
+        """Height and width of a prepared image."""
+        raise NotImplementedError
 
     def prepare(self, image: Image) -> Pixels:
         """The image resized and cropped by the model's own preprocessing, before it is rescaled and normalised."""
-        found = self.model.image_processor(
-            images=image.pixels,
-            do_rescale=False,
-            do_normalize=False,
-            input_data_format="channels_last",
-            return_tensors="np",
-            **self._sizes,
-        )
-        return np.ascontiguousarray(np.asarray(found["pixel_values"][0], np.uint8).transpose(1, 2, 0))
+        raise NotImplementedError
+
+    # the contract
 
     def images(self, batch: Pixels) -> Encoded:
         """Embed prepared images, uint8 (n, ih, iw, 3)."""
@@ -94,10 +86,12 @@ class TorchEncoder:
         embedded = whole.reshape(len(batch), self.vectors, self.dim).numpy()
         several = embedded if self.vectors > 1 else None
         global_ = embedded[:, 0] if several is None else _unit(embedded.mean(axis=1))
-        if self.grid_hw is None:
+        grid = self.dense_shape or (None if self.grid_hw is None else (*self.grid_hw, self.dim))
+        if grid is None:
             return Encoded(global_, several=several)
-        grids = torch.cat([part[1] for part in parts]) if parts else torch.zeros((0,))
-        return Encoded(global_, grids.reshape(len(batch), *self.grid_hw, self.dim).numpy(), several=several)
+        maps = torch.cat([part[1] for part in parts]) if parts else torch.zeros((0,))
+        placed = maps.reshape(len(batch), *grid).numpy()
+        return Encoded(global_, dense=placed) if self.dense_shape else Encoded(global_, placed, several=several)
 
     def texts(self, texts: Sequence[str]) -> Floats:
         """Embed texts: (n, d)."""
@@ -120,35 +114,8 @@ class TorchEncoder:
         """The network, on its device and in its precision; the first thread that needs it reads the weights."""
         with self._loading:
             if self._network is None:
-                options = {"dtype": self._dtype, **self.load_options}
-                self._network = self.model.load(self.architecture, **options).to(self.device)
+                self._network = self.load_network(self.dtype).to(self.device)
             return self._network
-
-    @property
-    def load_options(self) -> dict[str, Any]:
-        """What is said to transformers when the network is loaded."""
-        return {}
-
-    @property
-    def settings(self) -> Any:
-        """The model's configuration."""
-        return self.model.settings
-
-    @property
-    def longest_text(self) -> int:
-        """Tokens of the longest text."""
-        return int(self.settings.text_config.max_position_embeddings)
-
-    def find_input_hw(self) -> tuple[int, int]:
-        """Height and width of a prepared image: the size that was asked for, or that of the model's preprocessing."""
-        if self.model.named.side is not None:
-            return (self.model.named.side, self.model.named.side)
-        processor = self.model.image_processor
-        size = processor.crop_size if getattr(processor, "do_center_crop", False) else processor.size
-        side = size.get("height") or size.get("shortest_edge")
-        if side is None:
-            raise SpecError(f"{self.spec}: its preprocessing has no fixed size ({size}); write {self.spec}@224.")
-        return int(side), int(size.get("width") or side)
 
     def patch_grid(self, patch: int) -> tuple[int, int]:
         """Rows and columns of patches in the input; a size that no whole patches fill is refused."""
@@ -157,41 +124,12 @@ class TorchEncoder:
             raise SpecError(f"{self.spec}: an input of {self.input_hw} holds no patch of {patch} pixels.")
         return rows, columns
 
-    @cached_property
-    def _sizes(self) -> dict[str, Any]:
-        """What is said to the image processor beside its own settings."""
-        height, width = self.input_hw
-        named, processor = self.model.named, self.model.image_processor
-        cropped = bool(getattr(processor, "do_center_crop", False))
-        if named.squash:
-            return {"size": {"height": height, "width": width}, "do_center_crop": False}
-        if named.side is None:
-            return {}
-        if not cropped:
-            return {"size": {"height": height, "width": width}}
-        edge, crop = processor.size.get("shortest_edge"), processor.crop_size["height"]
-        size = {"height": height, "width": width} if edge is None else {"shortest_edge": round(edge * height / crop)}
-        return {"size": size, "crop_size": {"height": height, "width": width}}
-
     def _some(self, batch: Pixels) -> tuple[Any, Any | None]:
-        torch = torch_for(self.spec)
+        owned = batch if batch.flags.writeable else batch.copy()  # torch warns of arrays that it may not write to
+        pixels = torch_for(self.spec).from_numpy(owned).to(self.device)
         with self._running():
-            whole, patches = self.embed_images(self._normalised(torch.from_numpy(batch).to(self.device)))
+            whole, patches = self.embed_images(self.normalised(pixels))
             return _unit_rows(whole), None if patches is None else _unit_rows(patches)
-
-    def _normalised(self, batch: Any) -> Any:
-        """uint8 (n, h, w, 3) → (n, 3, h, w) as the processor rescales and normalises it."""
-        torch = torch_for(self.spec)
-        processor, pixels = self.model.image_processor, batch.permute(0, 3, 1, 2).float()
-        if processor.do_rescale:
-            pixels = pixels * processor.rescale_factor
-        if processor.do_normalize:
-            mean, std = (
-                torch.tensor(values, device=pixels.device)[:, None, None]
-                for values in (processor.image_mean, processor.image_std)
-            )
-            pixels = (pixels - mean) / std
-        return pixels.to(self._dtype)
 
     def _running(self) -> _Running:
         return _Running(self)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wherein.encoders.hf.base import TorchEncoder
+from wherein.encoders.hf.hub import HubEncoder
 
 
-class BlipEncoder(TorchEncoder):
+class BlipEncoder(HubEncoder):
     """Image and text by their first tokens, projected; so are the patches."""
 
     architecture = "BlipForImageTextRetrieval"

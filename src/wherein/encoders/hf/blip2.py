@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wherein.encoders.hf.base import TorchEncoder
+from wherein.encoders.hf.hub import HubEncoder
 
 
-class Blip2Encoder(TorchEncoder):
+class Blip2Encoder(HubEncoder):
     """An image is 32 query vectors (`Encoded.several`), a text one: their score is the largest cosine."""
 
     architecture = "Blip2ForImageTextRetrieval"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wherein.encoders.hf.base import TorchEncoder
+from wherein.encoders.hf.hub import HubEncoder
 
 
-class ClipEncoder(TorchEncoder):
+class ClipEncoder(HubEncoder):
     """Two towers and two projections; patches go the way of the summary, through the last norm and the projection."""
 
     @property

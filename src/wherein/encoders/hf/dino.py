@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wherein.encoders.hf.base import TorchEncoder
+from wherein.encoders.hf.hub import HubEncoder
 from wherein.encoders.hf.runtime import torch_for
 from wherein.images.image import Image, Pixels
 
@@ -18,7 +18,7 @@ CLASSES: Final = {
 }
 
 
-class DinoEncoder(TorchEncoder):
+class DinoEncoder(HubEncoder):
     """Self-supervised vision transformers: the class token sums up the image."""
 
     embeds_text = False
@@ -56,12 +56,13 @@ class Dinov3Encoder(DinoEncoder):
         whole = np.rint(np.clip(values, 0.0, 1.0) * 65535).astype("<u2")
         return np.concatenate([(whole & 255).astype(np.uint8), (whole >> 8).astype(np.uint8)], axis=1)
 
-    def _normalised(self, batch: Any) -> Any:
+    def normalised(self, batch: Any) -> Any:
+        """Two bytes a value, then as the processor normalises."""
         torch = torch_for(self.spec)
         low, high = batch.int().chunk(2, dim=2)
         processor = self.model.image_processor
         mean, std = (torch.tensor(own, device=batch.device) for own in (processor.image_mean, processor.image_std))
-        return (((low + 256 * high) / 65535 - mean) / std).permute(0, 3, 1, 2).to(self._dtype)
+        return (((low + 256 * high) / 65535 - mean) / std).permute(0, 3, 1, 2).to(self.dtype)
 
 
 _AS_ARRAY: Final = {"input_data_format": "channels_last", "return_tensors": "pt"}

@@ -15,7 +15,7 @@ from wherein.encoders.hf.runtime import library, remote_code_allowed, transforme
 from wherein.errors import SpecError
 
 FILES: Final = ("*.json", "*.txt", "*.model", "*.safetensors")
-"""What is fetched of a repository: configurations, vocabularies, weights; no pickles and no code."""
+"""What is fetched of a repository: configurations, vocabularies, weights; no pickles, and code only where allowed."""
 _SAMPLE: Final = 256
 """Bytes of each tensor that enter the digest, at its beginning and in its middle."""
 
@@ -58,7 +58,7 @@ class HubModel:
         for path in sorted(self.folder.iterdir()):
             if path.suffix == ".safetensors":
                 digest.update(path.name.encode() + sample_weights(path))
-            elif path.suffix in (".json", ".txt", ".model"):
+            elif path.suffix in (".json", ".txt", ".model", ".py"):
                 digest.update(path.name.encode() + hashlib.blake2b(path.read_bytes()).digest())
         return digest.hexdigest()
 
@@ -111,7 +111,10 @@ def find_folder(named: Named, spec: str) -> Path:
     hub = library("huggingface_hub", spec)
     try:
         found = hub.snapshot_download(
-            named.name, revision=named.revision, allow_patterns=list(FILES), ignore_patterns=["*/*"]
+            named.name,
+            revision=named.revision,
+            allow_patterns=[*FILES, *(["*.py"] if remote_code_allowed() else [])],
+            ignore_patterns=["*/*"],
         )
     except Exception as error:  # the hub has two dozen classes of errors; each means that the model is not here
         raise SpecError(unreachable(named.name, hub.constants.HF_HUB_CACHE, error)) from error

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wherein.encoders.hf.base import TorchEncoder
+from wherein.encoders.hf.hub import HubEncoder
 
 
-class SiglipEncoder(TorchEncoder):
+class SiglipEncoder(HubEncoder):
     """Sigmoid-trained towers; texts in lower case and always padded to the full length, as in training."""
 
     architecture = "SiglipModel"

@@ -66,6 +66,7 @@ class Siglip2Encoder(SiglipEncoder):
         ]
         return seen.pooler_output, torch.cat(grids).permute(0, 2, 3, 1).flatten(1, 2)
 
-    def _normalised(self, batch: Any) -> Any:
-        patches = super()._normalised(batch[:, 1:]).permute(0, 2, 3, 1)
+    def normalised(self, batch: Any) -> Any:
+        """The patches, and how many rows and columns of them are used."""
+        patches = super().normalised(batch[:, 1:]).permute(0, 2, 3, 1)
         return {"patches": patches.flatten(2), "shapes": batch[:, 0, 0, :2].long()}
