@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import wherein
 from wherein.arrays import Floats, unit
+from wherein.cli import app
 from wherein.encoders import check_encoder, load
 from wherein.encoders.hf import ARCHITECTURES
 from wherein.encoders.hf.base import TorchEncoder
@@ -302,3 +304,28 @@ def test_a_collection_finds_with_a_model_and_keeps_the_old_one_until_the_new_is_
         collection.add(folder, encoder="toy")  # going back reads nothing again
         assert collection.encoder == "toy"
         assert [hit.image_id for hit in collection.search(folder / "red.png")] == before
+
+
+def test_an_image_of_several_vectors_is_found_by_its_best(toy: Toy, folder: Path) -> None:
+    spec = f"hf:{toy('blip2')}"
+    with wherein.open(folder, create=True, encoder=spec) as collection:
+        collection.add(folder, layers=["global", "thumbs"])
+        found = {hit.image_id: hit.score for hit in collection.search("a red tree")}
+    encoder = load(spec)
+    for image_id, score in found.items():
+        several = encoder.images(encoder.prepare(decode(folder / image_id))[None]).several
+        assert several is not None
+        expected = float((several[0] @ encoder.texts(["a red tree"])[0]).max())
+        assert score == pytest.approx(expected, abs=1e-3), "kept in half precision"
+
+
+def test_the_command_says_where_models_run(toy: Toy, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHEREIN_DEVICE", "auto")
+    spec, run = f"hf:{toy('clip')}", CliRunner().invoke
+    refused = run(app, ["index", str(folder), "--encoder", spec, "--device", "abacus"])
+    assert isinstance(refused.exception, SpecError)
+    assert "device 'abacus' is unknown" in str(refused.exception)
+    assert run(app, ["index", str(folder), "--encoder", spec, "--device", "cpu"]).exit_code == 0
+    assert os.environ["WHEREIN_DEVICE"] == "cpu"
+    told = run(app, ["search", "red", "--device", "cpu", "-c", str(folder), "--json"])
+    assert json.loads(told.stdout)["encoder"] == spec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from wherein.cli.options import JsonOption
+from wherein.cli.options import DeviceOption, JsonOption, TrustOption, use_models
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
@@ -28,7 +28,9 @@ def index(
         Path | None,
         typer.Option("--collection", "-c", help="By default PATH/.wherein, or the collection above that holds PATH."),
     ] = None,
-    encoder: Annotated[str | None, typer.Option(help="What describes the images, e.g. mini or onnx:FOLDER.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="What describes the images: mini, hf:NAME, …; see `wherein models`.")
+    ] = None,
     layers: Annotated[
         str | None,
         typer.Option(
@@ -42,6 +44,8 @@ def index(
         str | None,
         typer.Option(help="Of videos, keep an image at least this often: 5s, 500ms, 2m. As last time, or 5s."),
     ] = None,
+    device: DeviceOption = None,
+    trust_remote_code: TrustOption = False,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and keep the collection up to date.")] = False,
     json_: JsonOption = False,
 ) -> None:
@@ -50,6 +54,7 @@ def index(
     from wherein.images.image import MAX_PIXELS
     from wherein.indexing.locations import check_new, home_of, nearest, targets_of
 
+    use_models(device=device, trust_remote_code=trust_remote_code)
     targets = targets_of(paths or [])
     kinds = None if layers is None else tuple(layers.split(","))
     place = collection or (home_of(targets[0]) if targets else nearest(Path.cwd()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wherein.cli.options import JsonOption, query_of
+from wherein.cli.options import DeviceOption, JsonOption, TrustOption, query_of, use_models
 
 if TYPE_CHECKING:
     from wherein.encoders import Encoder
@@ -36,6 +36,8 @@ def locate(
     ] = "auto",
     coarse: Annotated[bool, typer.Option("--coarse", help="The grid alone, without the image's own edges.")] = False,
     overlays: Annotated[Path | None, typer.Option(help="Write pictures with the outlines to this folder.")] = None,
+    device: DeviceOption = None,
+    trust_remote_code: TrustOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Outline what a query shows in given images. Exits 1 when it is in none of them, 2 when some cannot be read."""
@@ -45,6 +47,7 @@ def locate(
     from wherein.search.engine import notes
     from wherein.search.method import Method
 
+    use_models(device=device, trust_remote_code=trust_remote_code)
     asked, model = query_of(texts or [], images or [], not_ or [], None, where), load(encoder)
     for part in asked.parts:
         if part.image is not None:

@@ -22,6 +22,27 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 NullOption = Annotated[
     bool, typer.Option("--null", "-0", help="Names in a pipe end with a zero byte instead of a new line.")
 ]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(help="Where models of torch run: auto, cpu, cuda, cuda:1 or mps; otherwise WHEREIN_DEVICE decides."),
+]
+TrustOption = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Let the repositories of models run Python of their own.")
+]
+
+
+def use_models(*, device: str | None, trust_remote_code: bool) -> None:
+    """Say for this process where models run and whether their repositories may run Python of their own."""
+    import os
+
+    from wherein.encoders import DEVICE_VARIABLE
+
+    if device is not None:
+        os.environ[DEVICE_VARIABLE] = device  # the processes that are started from here inherit it
+    if trust_remote_code:
+        from wherein.encoders.hf.runtime import allow_remote_code
+
+        allow_remote_code(True)
 
 
 def query_of(texts: list[str], images: list[str], avoided: list[str], file: Path | None, where: str | None) -> Query:

@@ -10,11 +10,14 @@ import typer
 
 from wherein.cli.options import (
     CollectionOption,
+    DeviceOption,
     FolderOption,
     JsonOption,
     NullOption,
+    TrustOption,
     open_collection,
     query_of,
+    use_models,
     with_known_images,
 )
 from wherein.errors import InputError
@@ -67,8 +70,11 @@ def search(
     export: Annotated[
         str | None, typer.Option(metavar="KIND:PATH", help="coco:FILE, fiftyone:FOLDER or overlays:FOLDER.")
     ] = None,
+    device: DeviceOption = None,
+    trust_remote_code: TrustOption = False,
 ) -> None:
     """Search by text, by example images and regions, by any sum of those. Exits 1 when nothing is found."""
+    use_models(device=device, trust_remote_code=trust_remote_code)
     asked = query_of(texts or [], images or [], not_ or [], query, where)
     with open_collection(collection) as opened:
         _prepare(opened, asked, method)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wherein.cli.options import DeviceOption, TrustOption, use_models
+
 if TYPE_CHECKING:
     import socket
 
@@ -36,6 +38,8 @@ def serve(
     ] = None,
     reports: Annotated[Path | None, typer.Option(help="A folder of benchmark reports to browse.")] = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
+    device: DeviceOption = None,
+    trust_remote_code: TrustOption = False,
 ) -> None:
     """Serve collections over HTTP: the page at /, the API at /api/v1, its description at /docs."""
     import uvicorn
@@ -44,6 +48,7 @@ def serve(
     from wherein.server.app import create_app
     from wherein.server.settings import Settings, is_loopback
 
+    use_models(device=device, trust_remote_code=trust_remote_code)
     folders = [folder.expanduser().absolute() for folder in collection or []] or [nearest(Path.cwd())]
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)

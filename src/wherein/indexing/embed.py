@@ -118,6 +118,7 @@ class LayerMaker:
         self._grids = {layer.name: Grid.parse(layer.kind) for layer in self._layers if is_grid(layer.kind)}
         self._proposals = next((layer.name for layer in self._layers if layer.kind == PROPOSALS), None)
         self._pyramid = next((layer.name for layer in self._layers if layer.kind == PYRAMID), None)
+        self._several = next((one.name for one in self._layers if one.kind == "global" and encoder.vectors > 1), None)
         families = features_of(kinds)
         self._features = {local_layer(kind, family).name: family for kind, family in families.items()}
         self._names = frozenset([layer.name for layer in self._layers] + list(self._features))
@@ -146,6 +147,8 @@ class LayerMaker:
             cells[self._pyramid] = (None,)
             groups.append(((self._pyramid,), len(STORED_SCALES)))
             views += levels(image, STORED_SCALES)
+        if self._several in made:  # a view of the image has several rows there, and one in every other layer
+            cells[self._several] = tuple(box for box in boxes for _ in range(self._encoder.vectors))
         blobs, failed = self._local(image, made)
         thumb = thumbnail(image) if THUMBS in made else None
         piece = replace(piece, boxes=boxes, cells=cells, blobs=blobs, thumb=thumb)
@@ -177,6 +180,8 @@ class LayerMaker:
                     if name == self._pyramid:
                         mean = unit(encoded.global_[rows].sum(axis=0, keepdims=True))
                         own[name] = mean.astype(arrays[name].dtype)
+                    elif name == self._several and encoded.several is not None:
+                        own[name] = encoded.several[rows].reshape(-1, self._encoder.dim).astype(arrays[name].dtype)
                     else:
                         own[name] = arrays[name][rows]
             done.append(replace(item.piece, arrays=own))
