@@ -79,12 +79,12 @@ def test_a_selection_goes_on_when_one_of_its_images_is_gone(left: httpx.Client) 
     assert keep(left, "mine", "blue.png").status_code == 404
 
 
-def test_exports_leave_out_what_is_gone_and_say_so(left: httpx.Client, folder: Path) -> None:
+def test_exports_leave_out_what_is_gone_and_say_so(left: httpx.Client) -> None:
     files = {}
     for format_ in ("paths", "csv", "coco", "yolo"):
         files[format_] = left.get(f"{HERE}/export", params={"format": format_, "selection": "mine"})
         assert (files[format_].status_code, files[format_].headers["wherein-left-out"]) == (200, "1"), format_
-    assert files["paths"].text.splitlines() == [str(folder / "red.png"), str(folder / "holiday" / "half.png")]
+    assert files["paths"].text.splitlines() == ["red.png", "holiday/half.png"]
     rows = list(csv.DictReader(io.StringIO(files["csv"].text)))
     assert [row["image_id"] for row in rows] == ["red.png", "holiday/half.png"]
     assert [image["file_name"] for image in files["coco"].json()["images"]] == ["red.png", "holiday/half.png"]

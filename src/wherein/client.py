@@ -159,7 +159,7 @@ class RemoteCollection:
             size_wh=_pair(found["size_wh"]),
             taken=found["taken"],
             seconds=found["seconds"],
-            path=None if found["path"] is None else Path(found["path"]),
+            path=None,
             file_bytes=found["file_bytes"],
             digest=found["digest"],
             tags=tuple(found["tags"]),
@@ -365,7 +365,7 @@ def _hit(values: dict[str, Any]) -> Hit:
         score=values["score"],
         confidence=values["confidence"],
         box=None if values["box"] is None else Box(*values["box"]),
-        path=None if values["path"] is None else Path(values["path"]),
+        path=None,  # the file lies on the server's machine; `original` fetches it
         size_wh=_pair(values["size_wh"]),
         seconds=values["seconds"],
         mask=None if mask is None else from_rle(mask),

@@ -83,14 +83,15 @@ def test_images_are_added_forgotten_and_their_space_freed(either: Either, folder
 
 def test_what_it_holds_and_whether_it_is_intact(either: Either, folder: Path) -> None:
     info = either.info()
-    assert (info.folder, info.images, info.encoder) == (folder / ".wherein", 30, "toy")
+    shown = Path() if isinstance(either, wherein.RemoteCollection) else folder.parent  # a server tells names only
+    assert (info.folder, info.images, info.encoder) == (shown / "pictures" / ".wherein", 30, "toy")
     assert {layer.kind for layer in info.layers} >= {"global", "patches"}
     assert info.bytes_per_image > 0
     assert either.check().broken == ()
     shard = next((folder / ".wherein" / "shards").rglob("*.npy"))
     shard.write_bytes(shard.read_bytes()[:-1] + b"?")
     report = either.check(repair=False)
-    assert (report.broken, report.images_to_read_again) == ((shard,), 0)
+    assert (report.broken, report.images_to_read_again) == ((shown / shard.relative_to(folder.parent),), 0)
 
 
 def test_confidence_follows_what_is_judged(either: Either) -> None:

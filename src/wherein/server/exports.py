@@ -15,6 +15,7 @@ from wherein.arrays import Mask
 from wherein.collection import Collection
 from wherein.errors import ImageNotFound, RegionError
 from wherein.output.exports import Labelled, coco_document
+from wherein.server.places import file_name
 from wherein.server.problems import Problem
 from wherein.server.shapes import ItemIn
 from wherein.values.masks import from_rle
@@ -58,7 +59,7 @@ def export(collection: Collection, items: Sequence[ItemIn], *, name: str, format
 
 
 def _paths(lines: Sequence[_Line]) -> bytes:
-    return "".join(f"{line.details.path or line.item.image_id}\n" for line in lines).encode("utf-8", "replace")
+    return "".join(f"{file_name(line.item.image_id)}\n" for line in lines).encode("utf-8", "replace")
 
 
 def _csv(lines: Sequence[_Line]) -> bytes:
@@ -68,7 +69,7 @@ def _csv(lines: Sequence[_Line]) -> bytes:
     for line in lines:
         box: Sequence[object] = line.item.box or ("", "", "", "")
         known = line.details
-        row = [known.image_id, known.path or "", *known.size_wh, line.label, *box, ";".join(known.tags)]
+        row = [known.image_id, file_name(known.image_id), *known.size_wh, line.label, *box, ";".join(known.tags)]
         writer.writerow([_plain(value) for value in row])
     return buffer.getvalue().encode("utf-8", "replace")
 
@@ -118,7 +119,7 @@ def _yolo(lines: Sequence[_Line]) -> bytes:
                 continue
             name = _label_name(line.item.image_id, set(taken.values()))
             taken[line.item.image_id] = name
-            paths.append(str(line.details.path or line.item.image_id))
+            paths.append(file_name(line.item.image_id))
             archive.writestr(name, "\n".join(texts[line.item.image_id]) + "\n")
         archive.writestr("images.txt", "\n".join(paths) + "\n")
         archive.writestr("classes.txt", "\n".join(labels) + "\n")

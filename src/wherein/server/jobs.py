@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from wherein.errors import WhereinError
 from wherein.indexing.sync import Progress
 from wherein.server.library import Library
 from wherein.server.models import check_job
-from wherein.server.problems import Problem, of_error
+from wherein.server.problems import BROKEN, Problem, of_error
 from wherein.server.shapes import ErrorBody, JobOut
 
 State = Literal["running", "done", "cancelled", "failed"]
@@ -39,6 +39,8 @@ class Job:
     """What to keep beside what the collection keeps already."""
     every: float | None = None
     """Seconds that a video may go on without an image."""
+    said: Callable[[str], str] = str
+    """Calls folders by their names in what is told of the job."""
     state: State = "running"
     done: int = 0
     total: int = 0
@@ -54,7 +56,7 @@ class Job:
         return JobOut(
             id=self.id,
             collection=self.collection,
-            folder=str(self.folder),
+            folder=self.said(str(self.folder)),
             state=self.state,
             done=self.done,
             total=self.total,
@@ -131,7 +133,7 @@ class Jobs:
     def allowed(self, folder: str) -> Path:
         """The real path of a folder below an allowed root."""
         try:
-            real = Path(os.path.expanduser(folder)).resolve(strict=True)  # noqa: PTH111 — "~" may be no user
+            real = self._library.places().meant(folder).resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
             raise Problem(404, f"{folder}: there is no such folder.") from None
         if not real.is_dir() or not any(real.is_relative_to(root) for root in self._library.index_roots()):
@@ -140,6 +142,7 @@ class Jobs:
         return real
 
     def _run(self, job: Job) -> Job:
+        job.said = self._library.places().said
         with self._turn:
             if any(other.state == "running" and other.target == job.target for other in self._jobs.values()):
                 raise Problem(409, f"{job.collection}: is being indexed already. Wait for that job, or cancel it.")
@@ -154,7 +157,7 @@ def _work(job: Job) -> None:
         job.done, job.total = progress.done, progress.total
         if progress.skip is not None:
             job.skipped += 1
-            job.last_skip = f"{progress.skip.path}: {progress.skip.reason}"
+            job.last_skip = job.said(f"{progress.skip.path}: {progress.skip.reason}")
         if job.stop.is_set():
             raise _Cancelled
 
@@ -163,13 +166,16 @@ def _work(job: Job) -> None:
             report = collection.add(
                 job.folder, encoder=job.encoder, layers=job.layers, every=job.every, on_progress=step
             )
-            job.report = asdict(report)
+            skipped = [{"path": job.said(skip.path), "reason": job.said(skip.reason)} for skip in report.skipped]
+            job.report = asdict(report) | {"skipped": skipped}
         job.state = "done"
     except _Cancelled:
         job.state = "cancelled"
     except WhereinError as error:
-        job.error = ErrorBody(**of_error(error)[1]["error"])
+        told = of_error(error)[1]["error"]
+        job.error = ErrorBody(**told | {"message": job.said(told["message"])})
         job.state = "failed"
-    except Exception as error:
-        job.error = ErrorBody(kind="Internal", message=str(error) or type(error).__name__, status=500)
+    except Exception:
+        logging.getLogger("wherein.server").exception("indexing %s failed", job.folder)
+        job.error = ErrorBody(kind="Internal", message=BROKEN, status=500)
         job.state = "failed"

@@ -18,6 +18,7 @@ from wherein.collection import Collection
 from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.images.video import frame_at, is_video
+from wherein.server.places import Places
 from wherein.server.problems import Problem
 from wherein.server.settings import Settings
 from wherein.store.shards import TEMPORARY, write_durably
@@ -190,6 +191,15 @@ class Library:
         """Close all."""
         for served in self._served.values():
             served.close()
+
+    def places(self) -> Places:
+        """The folders that answers may speak of, by name: those that are indexed, may be, or hold a collection."""
+        folders = list(self.settings.index_roots)
+        for served in self._served.values():
+            with wherein.open(served.folder) as opened:
+                folders += opened.roots.values()
+            folders.append(served.folder.parent if served.folder.name == FOLDER else served.folder)
+        return Places(folders)
 
     def index_roots(self) -> list[Path]:
         """The folders below which indexing is allowed, resolved."""

@@ -35,6 +35,10 @@ _KINDS: Final = {
 }
 
 
+BROKEN: Final = "something broke in wherein; its log has the details."
+_LOCKED: Final = "another process is writing to the collection. Wait for it to end, then try again."
+
+
 class Problem(Exception):
     """An answer that is an error, with its HTTP status."""
 
@@ -52,19 +56,22 @@ def body(status: int, message: str, kind: str | None = None) -> dict[str, Any]:
 def of_error(error: errors.WhereinError) -> tuple[int, dict[str, Any]]:
     """The status and body of an error that the engine raised on purpose."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    return status, body(status, str(error), type(error).__name__)
+    # Which process and whose it is stays on this machine.
+    message = _LOCKED if isinstance(error, errors.CollectionLocked) else str(error)
+    return status, body(status, message, type(error).__name__)
 
 
 def install(app: FastAPI) -> None:
     """Answer every error in the one shape."""
 
     @app.exception_handler(Problem)
-    async def problem(_: Request, error: Problem) -> JSONResponse:
-        return JSONResponse(body(error.status, error.message, error.kind), error.status)
+    async def problem(request: Request, error: Problem) -> JSONResponse:
+        return JSONResponse(body(error.status, _said(request, error.message), error.kind), error.status)
 
     @app.exception_handler(errors.WhereinError)
-    async def engine(_: Request, error: errors.WhereinError) -> JSONResponse:
+    async def engine(request: Request, error: errors.WhereinError) -> JSONResponse:
         status, content = of_error(error)
+        content["error"]["message"] = _said(request, content["error"]["message"])
         return JSONResponse(content, status)
 
     @app.exception_handler(RequestValidationError)
@@ -84,7 +91,13 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> JSONResponse:
         logging.getLogger("wherein.server").error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return JSONResponse(body(500, "something broke in wherein; its log has the details.", "Internal"), 500)
+        return JSONResponse(body(500, BROKEN, "Internal"), 500)
+
+
+def _said(request: Request, message: str) -> str:
+    """A message that calls folders by their names, not by where they are on disk."""
+    told: str = request.app.state.library.places().said(message)
+    return told
 
 
 def _place(loc: tuple[int | str, ...]) -> str:

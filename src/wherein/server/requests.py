@@ -21,6 +21,7 @@ from wherein.search.local import query_features
 from wherein.search.verify import verify
 from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
 from wherein.server.models import check_method
+from wherein.server.places import file_name
 from wherein.server.problems import Problem
 from wherein.server.shapes import (
     CalibrateIn,
@@ -142,7 +143,7 @@ def hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> HitOut:
         score=hit.score,
         confidence=hit.confidence,
         box=_corners(hit.box),
-        path=None if hit.path is None else str(hit.path),
+        path=None if hit.path is None else file_name(hit.image_id),
         size_wh=hit.size_wh,
         seconds=hit.seconds,
         inliers=hit.inliers,
@@ -202,7 +203,7 @@ def _query(
     parts = [_part(served, collection, part, uploads, max_pixels=max_pixels) for part in asked.parts]
     marks = [(asked.liked, LIKED_WEIGHT, False), (asked.disliked, DISLIKED_WEIGHT, True)]
     parts += [
-        Part(image=example_of(collection, image_id), weight=weight, negative=negative)
+        Part(image=example_of(collection, image_id), weight=weight, negative=negative, name=image_id)
         for image_ids, weight, negative in marks
         for image_id in image_ids
     ]
@@ -239,7 +240,15 @@ def _part(
         image = served.example(part.example)
     else:
         image = _uploaded(uploads, str(part.upload), max_pixels=max_pixels)
-    return Part(image=image, box=box, weight=part.weight, negative=part.negative, where=where, mask=_mask(part))
+    return Part(
+        image=image,
+        box=box,
+        weight=part.weight,
+        negative=part.negative,
+        where=where,
+        mask=_mask(part),
+        name=part.image_id,
+    )
 
 
 def _mask(part: PartIn) -> Mask | None:

@@ -12,6 +12,7 @@ from wherein.encoders import families
 from wherein.kernels import KERNELS
 from wherein.search.method import AUGMENT, SEARCHES, STEPS, Method
 from wherein.server.library import Served, readable_file
+from wherein.server.places import Places, file_name
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
 from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine, ImagesIn, ImagesOut
@@ -26,26 +27,26 @@ ImageIdQuery = Annotated[ImageId, Query(description="The image's id in the colle
 @router.get("/collections")
 async def collections(library: LibraryHere) -> list[CollectionOut]:
     """Every served collection."""
-    return [await _describe(library.get(name)) for name in library.names()]
+    return [await _describe(library.get(name), library.places()) for name in library.names()]
 
 
 @router.get("/collections/{name}")
-async def collection(served: ServedHere) -> CollectionOut:
+async def collection(served: ServedHere, library: LibraryHere) -> CollectionOut:
     """One collection: its size, tags, and how it can be searched."""
-    return await _describe(served)
+    return await _describe(served, library.places())
 
 
-async def _describe(served: Served) -> CollectionOut:
+async def _describe(served: Served, places: Places) -> CollectionOut:
     info = await served.info()
     own = ("", info.encoder)
     kinds = {layer.kind for layer in info.layers if layer.encoder in own or layer.kind.startswith("local")}
     words = [*SEARCHES, *(kind for kind in sorted(kinds) if kind.startswith("static-")), *_GRIDS, *KERNELS]
     return CollectionOut(
         name=served.name,
-        folder=str(info.folder),
+        folder=places.said(str(info.folder)),
         encoder=info.encoder,
         images=info.images,
-        roots=[str(path) for path in info.roots.values()],
+        roots=[places.said(str(path)) for path in info.roots.values()],
         tags=info.tags,
         layers=[layer.kind for layer in info.layers],
         methods=[word for word in dict.fromkeys(words) if kinds.issuperset(Method.parse(word).layers)],
@@ -88,7 +89,7 @@ async def image(served: ServedHere, image_id: ImageIdQuery) -> DetailsOut:
             size_wh=known.size_wh,
             taken=known.taken,
             seconds=known.seconds,
-            path=None if known.path is None else str(known.path),
+            path=None if known.path is None else file_name(known.image_id),
             file_bytes=known.file_bytes,
             digest=known.digest,
             tags=list(known.tags),

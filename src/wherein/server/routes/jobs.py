@@ -21,13 +21,15 @@ _TICK = 0.15
 @router.get("/folders")
 def folders(library: LibraryHere, running: JobsHere, path: Annotated[str, Query(max_length=4096)] = "") -> FolderOut:
     """The folders that may be indexed: the allowed roots, or what lies in one of their folders."""
-    roots = library.index_roots()
+    roots, places = library.index_roots(), library.places()
     if not path:
-        return FolderOut(path="", parent=None, folders=[str(root) for root in roots])
+        return FolderOut(path="", parent=None, folders=[places.said(str(root)) for root in roots])
     real = running.allowed(path)
-    inside = sorted(str(entry) for entry in _folders(real) if any(entry.resolve().is_relative_to(r) for r in roots))
-    parent = "" if real in roots else str(real.parent)
-    return FolderOut(path=str(real), parent=parent, folders=inside)
+    inside = sorted(
+        places.said(str(entry)) for entry in _folders(real) if any(entry.resolve().is_relative_to(r) for r in roots)
+    )
+    parent = "" if real in roots else places.said(str(real.parent))
+    return FolderOut(path=places.said(str(real)), parent=parent, folders=inside)
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 from fastapi import APIRouter
 
 from wherein.collection import Collection
-from wherein.server.routes import ServedHere
+from wherein.server.routes import LibraryHere, ServedHere
 from wherein.server.shapes import ImageIds, Shape
 
 router = APIRouter(tags=["upkeep"])
@@ -26,9 +25,10 @@ class LayerOut(Shape):
 class InfoOut(Shape):
     """What a collection holds, and what it costs on disk."""
 
-    folder: Path
+    folder: str
+    """By name, as everywhere: not where it is on the server's disk."""
     encoder: str
-    roots: dict[str, Path]
+    roots: dict[str, str]
     images: int
     tombstones: int
     skipped: int
@@ -59,7 +59,7 @@ class CheckOut(Shape):
     """What was found and mended."""
 
     shards: int
-    broken: list[Path]
+    broken: list[str]
     images_to_read_again: int
 
 
@@ -70,9 +70,11 @@ class CompactedOut(Shape):
 
 
 @router.get("/collections/{name}/info")
-async def info(served: ServedHere) -> InfoOut:
+async def info(served: ServedHere, library: LibraryHere) -> InfoOut:
     """Its layers, tags and bytes."""
-    return InfoOut.model_validate(asdict(await served.info()))
+    found, places = await served.info(), library.places()
+    roots = {name: places.said(str(path)) for name, path in found.roots.items()}
+    return InfoOut.model_validate(asdict(found) | {"folder": places.said(str(found.folder)), "roots": roots})
 
 
 @router.post("/collections/{name}/remove")
@@ -82,11 +84,14 @@ async def remove(served: ServedHere, asked: RemoveIn) -> RemovedOut:
 
 
 @router.post("/collections/{name}/check")
-async def check(served: ServedHere, asked: CheckIn) -> CheckOut:
+async def check(served: ServedHere, library: LibraryHere, asked: CheckIn) -> CheckOut:
     """Verify every shard against the catalogue."""
+    places = library.places()
 
     def run(found: Collection) -> CheckOut:
-        return CheckOut.model_validate(asdict(found.check(repair=asked.repair)))
+        report = found.check(repair=asked.repair)
+        broken = [places.said(str(path)) for path in report.broken]
+        return CheckOut.model_validate(asdict(report) | {"broken": broken})
 
     return await served.writing(run)
 

@@ -1,0 +1,46 @@
+"""Folders by the names that answers show. Where they lie on the server's disk is nobody else's business."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from wherein.images.video import split_frame
+
+
+class Places:
+    """Known folders, each with a name of its own: `/home/ada/Pictures` is shown as `Pictures`."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._folders = dict[str, Path]()
+        self._names = dict[Path, str]()
+        for folder in folders:
+            real = folder.resolve()
+            if real not in self._names:
+                name, number = real.name or "files", 1
+                while name in self._folders:
+                    number += 1
+                    name = f"{real.name}-{number}"
+                self._folders[name], self._names[real] = real, name
+            self._names[folder] = self._names[real]
+
+    def said(self, text: str) -> str:
+        """A text in which every known folder is called by its name."""
+        for folder in sorted(self._names, key=lambda path: -len(str(path))):
+            text = re.sub(rf"{re.escape(str(folder))}(?![^/\s:,;.)'\"`])", lambda _: self._names[folder], text)  # noqa: B023
+        return text
+
+    def meant(self, name: str) -> Path:
+        """The folder that is named: `Pictures/holiday`, or a path as it is on the server's disk."""
+        first, _, rest = name.partition("/")
+        if first in self._folders:
+            return self._folders[first] / rest
+        return Path(os.path.expanduser(name))  # noqa: PTH111 — "~" may be no user
+
+
+def file_name(image_id: str) -> str:
+    """The file of an image as its collection calls it: `films/clip.mp4#t=2` → `films/clip.mp4`."""
+    frame = split_frame(image_id)
+    return image_id if frame is None else frame[0]
