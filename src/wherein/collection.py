@@ -28,6 +28,7 @@ from wherein.search.local import OnStep, no_step
 from wherein.search.method import Method
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import WholeScorer
+from wherein.search.unknown import unknown_words
 from wherein.search.views import View, Views
 from wherein.store.shards import default_workers
 from wherein.store.store import FOLDER, PATIENCE_SECONDS, Store, home_in, is_collection
@@ -194,7 +195,8 @@ class Collection:
         hits = [self._hit(view, found) for found in ranked.candidates]
         said = notes(asked.query, asked.method) + ranked.notes + self._shortfalls(view, asked.method)
         if curve is not None and measured is not None:
-            sure = curve.confidence(measured.values()).tolist()
+            unknown = unknown_words(asked.query, self._encoder(asked.method.encoder or self.encoder))
+            sure = unknown.less_sure(curve.confidence(measured.values())).tolist()
             hits = [replace(hit, confidence=confidence) for hit, confidence in zip(hits, sure, strict=True)]
         elif asked.min_confidence is not None and hits:
             question = plain_question(asked, hits)

@@ -39,6 +39,8 @@ ORDER = (
     "search.calibrate",
     "search.judgements",
     "search.scorers",
+    "search.style",
+    "search.unknown",
     "search.local",
     "search.views",
     "search.engine",

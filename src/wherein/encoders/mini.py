@@ -18,11 +18,14 @@ from wherein.arrays import Floats
 from wherein.encoders import Encoded
 from wherein.encoders.hubs import Hubs
 from wherein.encoders.onnx import session
+from wherein.encoders.words import Lexicon
 from wherein.errors import SpecError
 from wherein.images.image import Image, Pixels
 
 WEIGHTS: Final = Path(__file__).parent / "weights" / "mini"
 FILES: Final = ("image.onnx", "text.onnx", "patch_basis.npy", "tokenizer.json", "hubs.npz")
+KNOWN_WORDS: Final = "words.npy"
+"""Hashes of the words it was trained on; they change no embedding, so they are no part of the digest."""
 VARIANTS: Final = ("", "dense")
 MAX_TOKENS: Final = 64
 
@@ -42,7 +45,7 @@ class MiniEncoder:
     def __init__(self, variant: str = "", *, threads: int = 1) -> None:
         if variant not in VARIANTS:
             raise SpecError(f"mini has no variant {variant!r}; known: mini, mini:dense.")
-        missing = [name for name in FILES if not (WEIGHTS / name).is_file()]
+        missing = [name for name in (*FILES, KNOWN_WORDS) if not (WEIGHTS / name).is_file()]
         if missing:
             raise SpecError(f"mini's weights are incomplete ({', '.join(missing)} not installed). Reinstall wherein.")
         self.spec = f"mini:{variant}" if variant else "mini"
@@ -88,6 +91,14 @@ class MiniEncoder:
         mask = np.array([row.attention_mask for row in encodings], np.int64)
         found = np.asarray(self._text.run(None, {"input_ids": ids, "attention_mask": mask})[0], np.float32)
         return self._hubs.level_texts(found)
+
+    def unknown_words(self, text: str) -> tuple[str, ...]:
+        """The words of a text that neither its tokenizer nor its training can have taught it."""
+        return self._lexicon.unknown(str(self._tokenizer.normalizer.normalize_str(text)))
+
+    @cached_property
+    def _lexicon(self) -> Lexicon:
+        return Lexicon(tuple(self._tokenizer.get_vocab()), WEIGHTS / KNOWN_WORDS)
 
     @cached_property
     def _hubs(self) -> Hubs:

@@ -43,8 +43,9 @@ _PRIOR_AT: Final = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
 """Confidences at which a known curve is held on to: its whole range, so that no end of it moves alone."""
 _MEASURED_AFTER: Final = frozenset({"locate", "sp"})
 """Steps that leave scores measurable; the others replace them by scores of a few images."""
-_NO_MATTER: Final = frozenset({"written", "encoder", "localizer", "outline"})
-"""What a method says of its encoder, which is named with its weights, and of outlines, which score nothing."""
+_NO_MATTER: Final = frozenset({"written", "encoder", "localizer", "outline", "style"})
+"""What a method says of its encoder, which is named with its weights, of outlines, which score nothing, and of
+style, which changes the scores of drawings only."""
 _FREE_SPREAD: Final = 30.0
 _ROUNDS: Final = 60
 

@@ -21,6 +21,9 @@ from wherein.indexing.embed import detail
 from wherein.search.evidence import centrality, certain, fused, standardised
 from wherein.search.local import LocalIndex, query_features
 from wherein.search.method import STEPS, Method
+from wherein.search.scorers import whole_embeddings
+from wherein.search.style import asks_for_style, drawn_shares, lowered, style_note
+from wherein.search.unknown import unknown_words
 from wherein.search.verify import CHANCE
 from wherein.search.views import View
 from wherein.values.masks import check_aspect
@@ -38,6 +41,8 @@ class Group:
     vectors: Floats
     where: Box | None
     weight: float
+    photos: bool = False
+    """Whether it is of texts that mean photographs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,8 @@ class _Scored:
     regions: Callable[[Ints], list[Box | None]]
     hits: Mask | None = None
     """(images,) those that share anything with the query; None: all do."""
+    any_style: Floats | None = None
+    """(images,) the scores before drawings were lowered, where they were."""
 
 
 def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, allowed: Mask | None) -> Ranked:
@@ -107,12 +114,16 @@ def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, 
     if method.words is not None and view.local is not None and examples:
         sources.append(_by_local_features(examples, view.local, method))
     scored = sources[0] if len(sources) == 1 else _fused(sources)
-    steps = [_load_step(word) for word in method.steps]
+    unknown = unknown_words(query, encoder)
+    # Where no word is known nothing was looked for, so there is nothing to outline.
+    steps = [_load_step(word) for word in method.steps if word != "locate" or not unknown.all_words]
     top = best(scored.scores, k=max([k, *(step.depth for step in steps)]), allowed=_both(allowed, scored.hits))
     found = zip(top.images.tolist(), top.scores.tolist(), scored.regions(top.images), strict=True)
     ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), scored.kind)
     context = Context(query, method, encoder, view, scored.scores, examples, allowed, k)
-    said = _too_plain(examples)
+    said = unknown.notes + _too_plain(examples)
+    if scored.any_style is not None and len(top.scores):
+        said += style_note(scored.any_style, scored.scores, last=float(top.scores[:k][-1]))
     for step in steps:
         ranked = step(context, ranked)
         said += ranked.notes
@@ -165,13 +176,27 @@ def _too_plain(examples: Sequence[tuple[Part, LocalFeatures]]) -> tuple[str, ...
 def _by_embedding(query: Query, view: View, *, encoder: Encoder, method: Method) -> _Scored:
     groups = asked_groups(query, encoder, method)
     each = [view.scorer.scores(group.vectors, group.where).max(axis=0) for group in groups]
-    if len(groups) == 1:
-        total, kind = each[0], view.scorer.kind
-    else:
-        parts = [_contribution(group.weight, scores) for group, scores in zip(groups, each, strict=True)]
-        total, kind = np.asarray(np.sum(parts, axis=0), np.float32), "standardised"
+    total, kind = _combined(groups, each), view.scorer.kind if len(groups) == 1 else "standardised"
+    plain, drawn = None, _drawn(groups, view, encoder)
+    if drawn is not None and drawn.any():
+        each = [lowered(scores, drawn) if group.photos else scores for group, scores in zip(groups, each, strict=True)]
+        plain, total = total, _combined(groups, each)
     first = groups[0]
-    return _Scored(total, kind, lambda images: view.scorer.regions(first.vectors[0], first.where, images))
+    return _Scored(total, kind, lambda images: view.scorer.regions(first.vectors[0], first.where, images), None, plain)
+
+
+def _combined(groups: Sequence[Group], each: Sequence[Floats]) -> Floats:
+    """(images,) the scores of the only group, or the sum of what all of them contribute."""
+    if len(groups) == 1:
+        return each[0]
+    parts = [_contribution(group.weight, scores) for group, scores in zip(groups, each, strict=True)]
+    return np.asarray(np.sum(parts, axis=0), np.float32)
+
+
+def _drawn(groups: Sequence[Group], view: View, encoder: Encoder) -> Floats | None:
+    """(images,) how drawn each image looks, where a group means photographs."""
+    rows = whole_embeddings(view.scorer) if any(group.photos for group in groups) else None
+    return None if rows is None else drawn_shares(rows, encoder)
 
 
 def _by_local_features(examples: Sequence[tuple[Part, LocalFeatures]], index: LocalIndex, method: Method) -> _Scored:
@@ -243,7 +268,9 @@ def _group(vectors: Floats, parts: Sequence[Part], where: Box | None, method: Me
     if method.support == "mean":
         vectors = unit((weights[:, None] * vectors).sum(axis=0, keepdims=True))
     sign = -1.0 if parts[0].negative else 1.0
-    return Group(vectors, where, sign * float(weights.mean()))
+    plain = method.style == "photos" and method.context == "beside"
+    photos = plain and sign > 0 and all(part.text is not None and not asks_for_style(part.text) for part in parts)
+    return Group(vectors, where, sign * float(weights.mean()), photos)
 
 
 def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:

@@ -32,6 +32,7 @@ OPTIONS: Final = {
     "weighting": ("alpha", "average", "ranked"),
     "matcher": ("nearest", "learned"),
     "model": ("homography", "affine", "fundamental"),
+    "style": ("photos", "any-style"),
 }
 STEPS: Final[dict[str, str]] = {
     "locate": "wherein.search.steps.locate:LOCATE",
@@ -88,6 +89,8 @@ class Method:
     weighting: str = "alpha"
     matcher: str = "nearest"
     model: str = "homography"
+    style: str = "photos"
+    """Whether texts mean photographs, unless their words say otherwise, or images of any style."""
     augmented: bool = False
     """Whether the word `dba` was written."""
     steps: tuple[str, ...] = ()

@@ -182,27 +182,33 @@ class Look:
     """How much it counts where no place was asked for, if not `share`."""
 
 
+def whole_embeddings(scorer: Scorer) -> Floats | None:
+    """(images, d): the embeddings of whole images that a scorer looks at, alone or beside others; None: at none."""
+    looks = [look.scorer for look in scorer.looks] if isinstance(scorer, SumScorer) else [scorer]
+    return next((one.embeddings for one in looks if isinstance(one, WholeScorer)), None)
+
+
 class SumScorer:
     """Several looks at an image, each standardised over the collection, and summed; the first says where."""
 
     kind = "standardised"
 
     def __init__(self, *looks: Look) -> None:
-        self._looks = looks
+        self.looks = looks
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
         """How far each image stands out."""
-        shares = [look.anywhere if where is None and look.anywhere is not None else look.share for look in self._looks]
+        shares = [look.anywhere if where is None and look.anywhere is not None else look.share for look in self.looks]
         parts = [
             share * standardised(look.scorer.scores(queries, where))
-            for look, share in zip(self._looks, shares, strict=True)
+            for look, share in zip(self.looks, shares, strict=True)
             if share
         ]
         return np.asarray(np.sum(parts, axis=0), np.float32)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
         """The place that scored best in the first look."""
-        return self._looks[0].scorer.regions(query, where, images)
+        return self.looks[0].scorer.regions(query, where, images)
 
 
 class CellScorer:
