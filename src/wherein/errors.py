@@ -11,6 +11,7 @@ WhereinError
 │   ├── QueryError          a query that cannot be understood
 │   ├── SpecError           an unknown encoder or method word
 │   └── DataError           benchmark files that are missing or malformed
+├── Stopped                 what was asked took too long, or nobody waits for it any more
 └── CollectionError         the collection on disk cannot serve
     ├── CollectionNotFound    there is none here
     ├── CollectionLocked      another process is writing to it
@@ -67,6 +68,10 @@ class SpecError(InputError):
 
 class DataError(InputError):
     """Benchmark files that are missing or malformed."""
+
+
+class Stopped(WhereinError):
+    """What was asked took longer than it may, or nobody waits for it any more."""
 
 
 class CollectionError(WhereinError):

@@ -11,6 +11,7 @@ HOME = Path(wherein.__file__ or "").parent
 ORDER = (
     "errors",
     "arrays",
+    "limits",
     "values.region",
     "values.masks",
     "values.records",

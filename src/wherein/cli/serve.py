@@ -37,6 +37,7 @@ def serve(
         list[Path] | None, typer.Option(help="A folder below which the page may index; by default what is indexed.")
     ] = None,
     reports: Annotated[Path | None, typer.Option(help="A folder of benchmark reports to browse.")] = None,
+    search_seconds: Annotated[float, typer.Option(min=1.0, help="How long one search may take.")] = 60.0,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
     device: DeviceOption = None,
     trust_remote_code: TrustOption = False,
@@ -59,6 +60,7 @@ def serve(
         token=None if token is None else token.strip(),
         hosts=tuple(allow_host or ()),
         index_roots=tuple(root.expanduser().absolute() for root in index_root or ()),
+        search_seconds=search_seconds,
         reports=None if reports is None else reports.expanduser().absolute(),
     )
     app = create_app(folders, settings)

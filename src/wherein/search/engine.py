@@ -18,6 +18,7 @@ from wherein.images.image import decode
 from wherein.images.pyramid import QUERY_SCALES, levels
 from wherein.index.exact import best
 from wherein.indexing.embed import detail
+from wherein.limits import checkpoint
 from wherein.search.evidence import centrality, certain, fused, standardised
 from wherein.search.local import LocalIndex, query_features
 from wherein.search.method import STEPS, Method
@@ -125,6 +126,7 @@ def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, 
     if scored.any_style is not None and len(top.scores):
         said += style_note(scored.any_style, scored.scores, last=float(top.scores[:k][-1]))
     for step in steps:
+        checkpoint()
         ranked = step(context, ranked)
         said += ranked.notes
     now = scored.scores if ranked.scores is None else ranked.scores

@@ -19,6 +19,7 @@ from wherein.errors import ImageError, QueryError
 from wherein.images.image import Detail, Pixels, decode
 from wherein.index.cells import Cells, blocks
 from wherein.index.exact import Exact
+from wherein.limits import checkpoint
 from wherein.search.evidence import standardised
 from wherein.search.expansion import GRAPH_NEIGHBOURS, nearest
 from wherein.store.shards import Array, in_parallel
@@ -276,6 +277,7 @@ class TheoreticalScorer:
             raise QueryError("method theoretical crops every image to the query's box: say where with --where.")
         scores = np.full((len(queries), len(self._paths)), -1.0, np.float32)
         for start in range(0, len(self._paths), _BLOCK):
+            checkpoint(start, of=len(self._paths))
             read, rows = crop_embeddings(self._paths[start : start + _BLOCK], where, self._encoder)
             scores[:, start + read] = queries @ rows.T
         return scores

@@ -88,7 +88,7 @@ def create_app(folders: Sequence[Path], settings: Settings | None = None) -> Fas
 async def _warm(library: Library) -> None:
     """Load what searches need before somebody waits for it; what cannot be loaded is said when it is asked for."""
     for name in library.names():
-        with suppress(WhereinError):
+        with suppress(WhereinError, Problem):
             await library.get(name).searching(lambda collection: collection.search("anything", k=1))
 
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 
+from wherein.server.lanes import receive_of_request
 from wherein.server.problems import body
 from wherein.server.settings import Settings
 
@@ -76,7 +77,9 @@ class Guard:
             self._authorise(scope)
             # HEAD is GET without its body, which is left out where answers are sent.
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-            await self._app(asked, self._limited(scope, receive), marked)
+            limited = self._limited(scope, receive)
+            receive_of_request.set(limited)
+            await self._app(asked, limited, marked)
         except _Refused as refused:
             if not started:
                 await _answer(marked, refused.status, str(refused))

@@ -1,4 +1,4 @@
-"""The served collections. Each has a handle for searching and one for looking things up; writes open their own."""
+"""The served collections. Each has lanes for searching and one for looking things up; writes open their own handle."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import anyio
 import anyio.to_thread
 
 import wherein
@@ -18,6 +18,7 @@ from wherein.collection import Collection
 from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.images.video import frame_at, is_video
+from wherein.server.lanes import Lane, is_slow, patiently
 from wherein.server.places import Places
 from wherein.server.problems import Problem
 from wherein.server.settings import Settings
@@ -29,38 +30,69 @@ from wherein.values.records import Info
 T = TypeVar("T")
 
 MAX_PIXELS: Final = 200_000_000
+_RANKINGS_KEPT: Final = 64
+"""Rankings of one collection in memory: a few pages of some dozen people, at most 20 MB."""
 _EXAMPLES_ROOM: Final = 256 << 20
 """Bytes of uploaded images that are kept for each collection."""
 
 
-class Served:
-    """One collection as the server sees it. A handle serves one thread at a time."""
+class Rankings:
+    """The rankings that pages were cut from last, and the seconds each took; lanes may ask at once."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self) -> None:
+        self._kept = OrderedDict[tuple[object, ...], tuple[Ranking, float]]()
+        self._turn = threading.Lock()
+
+    def get(self, key: tuple[object, ...]) -> tuple[Ranking, float] | None:
+        """A ranking that is kept."""
+        with self._turn:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def keep(self, key: tuple[object, ...], found: tuple[Ranking, float]) -> None:
+        """Keep a ranking; the one nobody asked for longest is forgotten."""
+        with self._turn:
+            self._kept[key] = found
+            while len(self._kept) > _RANKINGS_KEPT:
+                self._kept.popitem(last=False)
+
+    def forget(self) -> None:
+        """Forget all: something changed what they would say."""
+        with self._turn:
+            self._kept.clear()
+
+
+class Served:
+    """One collection as the server sees it."""
+
+    def __init__(self, name: str, folder: Path, *, seconds: float) -> None:
         self.name, self.folder = name, folder
-        self._searcher, self._looker = wherein.open(folder), wherein.open(folder)
-        self._searcher.prepares = False
-        self._prepare_turn, self._closed = threading.Lock(), threading.Event()
-        self._search_turn, self._look_turn = anyio.Lock(), anyio.Lock()
+        self._seconds = seconds
+        self._quick = Lane(folder, name=f"search {name}", opened=wherein.open(folder))
+        self._slow = Lane(folder, name=f"slow search {name}")
+        self._look = Lane(folder, name=f"look {name}", opened=wherein.open(folder))
+        self._preparing, self._closed = ThreadPoolExecutor(1, f"prepare {name}"), threading.Event()
         self._listed: tuple[tuple[int, str], list[str]] | None = None
         self._info: tuple[int, Info] | None = None
         self._living: tuple[int, frozenset[str]] | None = None
-        self.rankings = OrderedDict[tuple[object, ...], tuple[Ranking, float]]()
+        self.rankings = Rankings()
         self.file_turn = threading.Lock()
         """Held while one of the server's own files (selections, annotations, studies) is read and written again."""
 
-    async def searching(self, call: Callable[[Collection], T]) -> T:
-        """Run a search. Waiting costs no thread, so that pictures are served meanwhile.
+    async def searching(self, call: Callable[[Collection], T], *, method: str = "", unhurried: bool = False) -> T:
+        """Run a search by that method, in the seconds a search may take; one that is `unhurried` may take longer.
 
         What the first search of its kind needs is made before, through a handle of its own: others search meanwhile,
         and whoever gives up waiting loses nothing of it.
         """
+        lane = self._slow if unhurried or is_slow(method) else self._quick
+        seconds = None if unhurried else self._seconds
         while True:
             try:
-                async with self._search_turn:
-                    return await anyio.to_thread.run_sync(call, self._searcher)
+                return await lane.run(call, seconds=seconds)
             except NotPrepared as wanted:
-                await anyio.to_thread.run_sync(self._prepare, wanted, abandon_on_cancel=True)
+                await patiently(self._preparing.submit(self._prepare, wanted), seconds=seconds)
 
     def _prepare(self, wanted: NotPrepared) -> None:
         """Make what a search needs; of several that wait for it one does it, the others then find it done."""
@@ -69,13 +101,12 @@ class Served:
             if self._closed.is_set():
                 raise wanted
 
-        with self._prepare_turn, wherein.open(self.folder) as collection:
+        with wherein.open(self.folder) as collection:
             collection.prepare(wanted.query, method=wanted.method, on_progress=step)
 
     async def looking(self, call: Callable[[Collection], T]) -> T:
         """Run something quick that only reads."""
-        async with self._look_turn:
-            return await anyio.to_thread.run_sync(call, self._looker)
+        return await self._look.run(call, seconds=self._seconds)
 
     async def writing(self, call: Callable[[Collection], T]) -> T:
         """Run something that writes, through a handle of its own; the other two see the change."""
@@ -118,10 +149,11 @@ class Served:
         return await self.looking(look)
 
     def close(self) -> None:
-        """Close both handles."""
+        """Stop what runs, and close the handles."""
         self._closed.set()
-        self._searcher.close()
-        self._looker.close()
+        self._preparing.shutdown(wait=True, cancel_futures=True)
+        for lane in (self._quick, self._slow, self._look):
+            lane.close()
 
     def keep_example(self, data: bytes, *, max_pixels: int) -> tuple[str, tuple[int, int]]:
         """Keep an uploaded image, to be searched with; the oldest are forgotten."""
@@ -174,7 +206,7 @@ class Library:
             while name in self._served:
                 number += 1
                 name = f"{base}-{number}"
-            served = self._served[name] = Served(name, inside)
+            served = self._served[name] = Served(name, inside, seconds=self.settings.search_seconds)
             return served
 
     def get(self, name: str) -> Served:

@@ -19,6 +19,7 @@ _STATUS: Final = (
     (errors.InputError, 422),
     (errors.CollectionLocked, 409),
     (errors.StorageFull, 507),
+    (errors.Stopped, 503),
     (errors.CollectionError, 503),
 )
 _KINDS: Final = {

@@ -51,7 +51,6 @@ SAME: Final = 0.96
 FAMILY: Final = "rootsift"
 """The local features that are compared when somebody asks which points match."""
 _LINES: Final = 200
-_RANKINGS_KEPT: Final = 64
 _GROWTH: Final = 4
 _OPTIONS: Final = set(Options.__optional_keys__)
 
@@ -65,7 +64,7 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
         likes = _likes(collection, ranking.hits[: asked.offset + asked.k]) if asked.group else {}
         return _out(asked, ranking, query, hits, likes, seconds=seconds)
 
-    return await served.searching(run)
+    return await served.searching(run, method=asked.method)
 
 
 async def write_hits(served: Served, asked: SearchIn, target: str, *, max_pixels: int) -> None:
@@ -76,7 +75,7 @@ async def write_hits(served: Served, asked: SearchIn, target: str, *, max_pixels
         page = replace(ranking, hits=ranking.hits[asked.offset : asked.offset + asked.k])
         export(page, target, thumb_of=collection.thumb)
 
-    await served.searching(run)
+    await served.searching(run, method=asked.method)
 
 
 async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> list[CalibrationOut]:
@@ -93,10 +92,10 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
             for one in asked.judgements
         ]
         made = collection.calibrate(judgements, method=asked.method)
-        served.rankings.clear()
+        served.rankings.forget()
         return [CalibrationOut.model_validate(asdict(one)) for one in made]
 
-    return await served.searching(run)
+    return await served.searching(run, method=asked.method)
 
 
 async def uncalibrate(served: Served, asked: UncalibrateIn) -> UncalibratedOut:
@@ -104,7 +103,7 @@ async def uncalibrate(served: Served, asked: UncalibrateIn) -> UncalibratedOut:
 
     def run(collection: Collection) -> UncalibratedOut:
         changed = collection.uncalibrate(asked.step, reset=asked.reset)
-        served.rankings.clear()
+        served.rankings.forget()
         return UncalibratedOut(changed=changed)
 
     return await served.searching(run)
@@ -171,7 +170,6 @@ def _ranking(
     exact = (*key, asked.k if asked.offset == 0 else None)
     known = None if fresh else served.rankings.get(exact)
     if known is not None and (len(known[0]) >= needed or _is_whole(known[0])):
-        served.rankings.move_to_end(exact)
         return known
     seen = 0 if known is None else len(known[0]) + len(known[0].rejected)
     depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (seen or asked.k))
@@ -183,9 +181,7 @@ def _ranking(
         ranking = collection.search(query, **{**options, "k": depth})
     answer = (ranking, time.perf_counter() - started)
     if not fresh:
-        served.rankings[exact] = answer
-        while len(served.rankings) > _RANKINGS_KEPT:
-            served.rankings.popitem(last=False)
+        served.rankings.keep(exact, answer)
     return answer
 
 

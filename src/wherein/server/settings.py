@@ -30,6 +30,8 @@ class Settings:
     max_upload_bytes: int = 32 << 20
     max_upload_pixels: int = 64_000_000
     upload_seconds: float = 30.0
+    search_seconds: float = 60.0
+    """What one request may make the server do, in seconds: as long as the Python client waits for an answer."""
 
     def __post_init__(self) -> None:
         if self.token is not None and not self.token.strip():

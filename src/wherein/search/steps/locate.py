@@ -19,6 +19,7 @@ from wherein.errors import InputError
 from wherein.features import FeatureFamily, load_features
 from wherein.images.image import Image, ImageLike, Pixels, decode
 from wherein.indexing.embed import DEFAULT_FEATURES, detail, thumbnail
+from wherein.limits import checkpoint
 from wherein.localizers import KEYPOINTS, Example, Heatmap, Keyed, Located, Scene, Sought, load_localizer
 from wherein.localizers.edges import enlarged, outlined
 from wherein.search.engine import Candidate, Context, Ranked, reordered
@@ -271,6 +272,7 @@ def _asked(context: Context) -> Sought:
 
 def _located(one: Candidate, context: Context, sought: Sought, where: Sequence[Box]) -> tuple[Candidate, float]:
     """A candidate with its mask and box, and the score of that region. What `sp` verified is not looked for again."""
+    checkpoint()
     method = context.method
     verified = method.localizer == "auto" and one.inliers is not None
     if verified and not one.inliers and not method.embeds:

@@ -14,6 +14,7 @@ from wherein.errors import QueryError
 from wherein.features import LocalFeatures
 from wherein.features.matchers import LEARNED_CHANCE, Matcher, load_matcher
 from wherein.index.exact import best
+from wherein.limits import checkpoint
 from wherein.search.engine import Candidate, Context, Ranked
 from wherein.search.evidence import centrality, fused, inlier_nats
 from wherein.search.expansion import NEIGHBOURS, Weighting, diffuse, expanded_scores, passed_on
@@ -200,6 +201,7 @@ class _Verifier:
         return inlier_nats(centrality(places) if centred else np.ones(len(places), np.float32))
 
     def _verify(self, query: LocalFeatures, stored: LocalFeatures) -> Verification:
+        checkpoint()
         return verify(query, stored, model=self.model, matcher=self.matcher, chance=self.chance)
 
 

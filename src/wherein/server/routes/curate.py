@@ -92,6 +92,6 @@ async def searchad(
         check_method(method, collection.made_by)
         return submission(collection, chosen, metadata=metadata, method=method)
 
-    data = await served.searching(write)
+    data = await served.searching(write, unhurried=True)
     headers = {"content-disposition": "attachment; filename=submission.json"}
     return Response(data, media_type="application/json", headers=headers)

@@ -1,0 +1,101 @@
+"""One slow request holds nobody up: lanes, deadlines, and clients that leave."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import wherein
+from wherein.encoders.toy import ToyEncoder
+from wherein.images.image import Pixels
+from wherein.server.lanes import is_slow
+from wherein.server.settings import Settings
+
+Serve = Callable[..., str]
+Paint = Callable[..., Path]
+HERE = "/api/v1/collections/pictures"
+SLOW = {"parts": [{"text": "red", "where": "left"}], "method": "theoretical"}
+QUICK = {"parts": [{"text": "red"}]}
+
+
+class Gate:
+    """The toy encoder, which counts the batches it encodes and waits at a gate until it is opened."""
+
+    def __init__(self) -> None:
+        self.opened, self.batches = threading.Event(), 0
+
+
+@pytest.fixture
+def gate(collection: wherein.Collection, folder: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """More pictures than one batch holds, indexed; what encodes pictures afterwards waits."""
+    for number in range(130):
+        paint(folder / "many" / f"{number:03}.png", "red", "blue", size_wh=(40 + number, 30))
+    collection.add(folder)
+    made, quick = Gate(), ToyEncoder.images
+
+    def images(self: ToyEncoder, batch: Pixels) -> Any:
+        made.batches += 1
+        assert made.opened.wait(30)
+        return quick(self, batch)
+
+    monkeypatch.setattr(ToyEncoder, "images", images)
+    yield made
+    made.opened.set()
+
+
+def post(address: str, asked: dict[str, Any], *, timeout: float = 30.0) -> httpx.Response:
+    return httpx.post(f"{address}{HERE}/search", json=asked, trust_env=False, timeout=timeout)
+
+
+def asked(address: str) -> socket.socket:
+    """A client that has asked the slow question, and does not listen."""
+    host, port = address.removeprefix("http://").split(":")
+    client, body = socket.create_connection((host, int(port))), json.dumps(SLOW).encode()
+    head = f"POST {HERE}/search HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+    client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+    return client
+
+
+def test_searches_that_were_given_up_hold_nobody_up(gate: Gate, folder: Path, serve: Serve) -> None:
+    address = serve(folder)
+    abandoned = [asked(address) for _ in range(6)]
+    while not gate.batches:
+        time.sleep(0.01)
+    for client in abandoned:
+        client.close()
+    quick = post(address, QUICK)
+    assert (quick.status_code, gate.batches) == (200, 1)
+    gate.opened.set()
+    slow = post(address, SLOW)
+    assert (slow.status_code, len(slow.json()["hits"])) == (200, 20)
+    assert gate.batches == 1 + 3  # the batch at hand when the six left, and those of the search that stayed
+
+
+def test_a_search_that_takes_too_long_says_so_and_the_next_is_answered(gate: Gate, folder: Path, serve: Serve) -> None:
+    address = serve(folder, settings=Settings(search_seconds=1.0))
+    answer = post(address, SLOW)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["kind"]) == (503, "TooSlow")
+    assert "no answer after 1 s" in error["message"]
+    assert "with a quicker method" in error["message"]
+    assert post(address, QUICK).status_code == 200
+
+
+def test_a_search_that_passes_its_deadline_stops_by_itself(gate: Gate, folder: Path, serve: Serve) -> None:
+    address = serve(folder, settings=Settings(search_seconds=0.2))
+    threading.Timer(0.5, gate.opened.set).start()
+    error = post(address, SLOW).json()["error"]
+    assert (error["kind"], error["status"]) == ("Stopped", 503)
+    assert "took more than the 0.2 s" in error["message"]
+    assert gate.batches <= 1
+
+
+def test_only_slow_words_go_in_the_slow_lane() -> None:
+    assert [is_slow(method) for method in ("", "mini+patches", "static-36~soft+locate")] == [False] * 3
+    assert [is_slow(method) for method in ("mini+bow@65536+sp", "asmk:rootsift", "theoretical", "zoom")] == [True] * 4
