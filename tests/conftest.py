@@ -96,7 +96,7 @@ def did() -> Callable[[AddReport], dict[str, int]]:
     """`did(report)` is what is not zero in it, without the time it took."""
 
     def tell(report: AddReport) -> dict[str, int]:
-        names = ("added", "changed", "renamed", "duplicates", "removed", "unchanged")
+        names = ("added", "changed", "completed", "renamed", "duplicates", "removed", "unchanged")
         counts = {name: getattr(report, name) for name in names} | {"skipped": len(report.skipped)}
         return {name: count for name, count in counts.items() if count}
 

@@ -35,8 +35,8 @@ def put(catalogue: Catalogue, path: str, *, hash_: bytes = b"h", taken: float = 
 def test_an_empty_catalogue_answers_everything_with_nothing(catalogue: Catalogue) -> None:
     assert catalogue.files("") == {}
     assert catalogue.files_with_hash(b"") == []
-    assert catalogue.files_with_layer(["global"]) == set()
-    assert catalogue.files_with_layer([]) == set()
+    assert catalogue.files_with_layers(["global"]) == set()
+    assert catalogue.files_with_layers([]) == set()
     assert catalogue.live_images() == []
     assert catalogue.live_rows("global").fetchall() == []
     assert catalogue.shards() == []

@@ -100,5 +100,5 @@ def test_a_method_whose_layer_is_missing_says_how_to_add_it(collection: wherein.
     collection.add(folder, layers=("global",))
     with pytest.raises(InputError, match="wherein index --encoder toy --layers"):
         collection.search("red", method="patches")
-    assert collection.add(folder, layers=("global", "patches")).changed == 4
+    assert collection.add(folder, layers=("global", "patches")).completed == 4
     assert len(collection.search("red", method="patches")) == 4

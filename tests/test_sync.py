@@ -202,11 +202,11 @@ def test_a_new_encoder_serves_when_its_layer_is_complete(
     collection: wherein.Collection, folder: Path, did: Did
 ) -> None:
     collection.add(folder)
-    assert did(collection.add(folder / "holiday", encoder="toy:8")) == {"changed": 2}
+    assert did(collection.add(folder / "holiday", encoder="toy:8")) == {"completed": 2}
     assert collection.encoder == "toy"
     assert len(collection.search("red")) == 4
     assert len(collection.search("red", method="toy:8")) == 2
-    assert did(collection.add(folder, encoder="toy:8")) == {"changed": 2, "unchanged": 2}
+    assert did(collection.add(folder, encoder="toy:8")) == {"completed": 2, "unchanged": 2}
     assert collection.encoder == "toy:8"
     assert len(collection.search("red")) == 4
     assert len(collection.search("red", method="toy")) == 4

@@ -336,15 +336,13 @@ class Collection:
         )
 
     def check(self, *, repair: bool = True) -> CheckReport:
-        """Verify every shard against the catalogue. Broken ones are dropped; `add()` then reads them again."""
-        shards, again = len(self._store.catalogue.shards()), 0
-        broken = self._store.broken_shards()
-        if broken and repair:
-            with self._store.writing():
-                broken = self._store.broken_shards()  # nobody else compacts now
-                again = self._store.drop_shards([shard for shard, _ in broken])
+        """Verify every shard, and that no image has rows twice. What is broken is dropped; `add()` reads it again."""
+        found = self._store.check(repair=False)
+        if repair and (found.broken or found.doubled):
+            with self._store.writing():  # nobody else compacts now
+                found = self._store.check(repair=True)
             self._forget()
-        return CheckReport(shards, tuple(path for _, path in broken), again)
+        return found
 
     def compact(self) -> int:
         """Free the space of removed and replaced images. Returns the bytes freed."""

@@ -47,6 +47,8 @@ ORDER = (
     "search.engine",
     "search",
     "indexing.duplicates",
+    "indexing.scope",
+    "indexing.fill",
     "indexing.sync",
     "collection",
     "indexing",

@@ -124,10 +124,10 @@ def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, 
             folder, layers=method.layers, on_progress=lambda p: watch(Step("indexing", p.done, p.total))
         )
     finally:
-        if report is None or report.added or report.changed:  # stopped, or something was done
+        if report is None or report.added or report.changed or report.completed:  # stopped, or something was done
             seconds = time.perf_counter() - before
             log.add(encoder=method.encoder or collection.encoder, layers=method.layers, seconds=seconds)
-    if len(journal) and report and (report.added or report.changed or report.removed):
+    if len(journal) and report and (report.added or report.changed or report.completed or report.removed):
         raise DataError(
             f"images changed since {len(journal)} questions of {plan.out} were answered; choose another --out, "
             "or delete the folder"

@@ -122,6 +122,7 @@ def _summary(report: AddReport, collection: Collection) -> str:
     counted = {
         "added": report.added,
         "changed": report.changed,
+        "completed": report.completed,
         "renamed": report.renamed,
         "duplicates": report.duplicates,
         "removed": report.removed,

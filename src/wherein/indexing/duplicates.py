@@ -16,18 +16,17 @@ Twin = tuple[int, FileRecord, bool]
 class Contents:
     """Which contents need no encoding. Workers ask, through a connection of their own."""
 
-    def __init__(self, reader: Catalogue, layers: Sequence[str]) -> None:
-        self._reader, self._layers = reader, layers
+    def __init__(self, reader: Catalogue) -> None:
+        self._reader = reader
         self._lock = threading.Lock()
         self._begun = set[bytes]()
         self.each_once = True
         """Whether one of several equal files is enough to encode."""
 
     def of(self, hash_: bytes) -> list[Twin]:
-        """The committed files with this content in every wanted layer."""
+        """The committed files with this content; what layers they lack is filled later."""
         with self._lock:
-            found = self._reader.files_with_hash(hash_)
-            return [entry for entry in found if self._reader.has_layers(entry[0], self._layers)]
+            return self._reader.files_with_hash(hash_)
 
     def known(self, file: FileRecord) -> bool:
         """Whether this content is in the collection, or on its way there in this run."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 import shlex
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -17,10 +16,12 @@ from wherein.encoders import Encoder
 from wherein.errors import InputError
 from wherein.images.image import ImageLike
 from wherein.images.video import EVERY, keyframe_id
-from wherein.images.walk import Found, Passed, exists, look, printable, walk
+from wherein.images.walk import Passed, exists, printable
 from wherein.indexing.duplicates import Contents, moved_along, origin
 from wherein.indexing.embed import features_of, layers_of, local_layer
+from wherein.indexing.fill import Filling
 from wherein.indexing.names import image_id_of
+from wherein.indexing.scope import locate, look_at, roots_below
 from wherein.indexing.workers import Embedder, Known, Skipped, Task, Unfilled
 from wherein.store.store import THUMBS, Layer, Piece, Store
 from wherein.values.records import MEMORY_ROOT, FileRecord, ImageRecord
@@ -47,6 +48,8 @@ class AddReport:
 
     added: int = 0
     changed: int = 0
+    completed: int = 0
+    """Images that got layers they lacked; nothing else of them was made again."""
     renamed: int = 0
     duplicates: int = 0
     removed: int = 0
@@ -99,6 +102,8 @@ class Sync:
         self._skips = list[Skipped]()
         self._touched = list[tuple[int, FileRecord]]()
         self._elsewhere = list[Known]()
+        self._incomplete = dict[tuple[str, str], Task]()
+        self._filling: Filling | None = None
         self._committed = time.monotonic()
         self._contents: Contents
         self._total = 0
@@ -112,22 +117,24 @@ class Sync:
         if not self._store.manifest.encoder:
             self._store.serve(self._encoder.spec)
         self._store.read_videos(self._settings.every)
-        complete = self._store.catalogue.files_with_layer(self._wanted)
-        inner = [root for folder in folders for root in self._roots_below(folder) if root.is_dir()]
+        self._mend()
+        complete = self._store.catalogue.files_with_layers(self._wanted)
+        inner = [root for folder in folders for root in roots_below(self._store, folder) if root.is_dir()]
         for folder in dict.fromkeys([*folders, *inner]):
             self._plan(folder, complete)
         self._plan_memory(images)
-        self._total = len(self._tasks) + self._report.unchanged
+        self._total = len(self._tasks) + len(self._incomplete) + self._report.unchanged
         self._done = self._report.unchanged
         self._on_progress(Progress(self._done, self._total))
         with closing(self._store.catalogue.reader()) as reader:
-            self._contents = Contents(reader, self._wanted)
+            self._contents = Contents(reader)
             while self._tasks:
                 tasks, self._tasks = self._tasks, {}
                 self._embed(list(tasks.values()))
                 self._settle()
                 self._contents.each_once = False  # what comes back now is read, whatever else is like it
         self._bury()
+        self._fill()
         self._drop_moved_roots()
         catalogue = self._store.catalogue
         if catalogue.covered(self._layers[0].name) == catalogue.counts()[0]:
@@ -139,7 +146,7 @@ class Sync:
     # what there is to do
 
     def _plan(self, target: Path, complete: set[int]) -> None:
-        root, scope = self._locate(target)
+        root, scope = locate(self._store, target)
         base = self._store.root_path(root)
         if not base.is_dir():
             way_out = f"Connect its disk, or forget it with `wherein remove {shlex.quote(str(base))}`."
@@ -150,8 +157,8 @@ class Sync:
         known = self._store.catalogue.files(root, scope)
         skipped = self._store.catalogue.skipped(root)
         unseen, blocked, again = dict(known), dict[str, Skipped](), set[str]()
-        inner = self._roots_below(base)
-        for found in self._look(target):
+        inner = roots_below(self._store, base)
+        for found in look_at(target):
             if any(found.path.is_relative_to(other) for other in inner):
                 continue  # it is in the collection already, under the name of its own root
             path = found.path.relative_to(base).as_posix()
@@ -162,46 +169,23 @@ class Sync:
                 continue
             unseen.pop(path, None)
             file, size, mtime = known.get(path, (0, -1, -1))
+            record = FileRecord(root, path, found.size, found.mtime_ns)
+            task = Task(record, image_id_of(root, path), found.path)
             if (size, mtime) == (found.size, found.mtime_ns) and file in complete:
                 self._report.unchanged += 1
+            elif (size, mtime) == (found.size, found.mtime_ns):
+                self._incomplete[root, path] = task
             elif path in skipped and skipped[path][:3] == (found.size, found.mtime_ns, self._means):
                 again.add(path)
                 self._skip(Skip(str(found.path), skipped[path][3]))
             else:
                 self._fresh.update([(root, path)] if not file else [])
-                record = FileRecord(root, path, found.size, found.mtime_ns)
-                self._tasks[root, path] = Task(record, image_id_of(root, path), found.path)
+                self._tasks[root, path] = task
         hidden = list(blocked)
         lost = {path: file for path, (file, _, _) in unseen.items() if not _below(path, hidden)}
         self._gone.update({(root, path): file for path, file in lost.items()})
         here = [path for path in skipped if not path or _below(path, [scope])]
         self._note_skips(blocked.values(), forget=[(root, path) for path in here if path not in again])
-
-    def _roots_below(self, folder: Path) -> list[Path]:
-        """Roots inside a folder: they were indexed before it was, and keep their ids."""
-        roots = map(self._store.root_path, self._store.manifest.roots)
-        return [root for root in roots if root != folder and root.is_relative_to(folder)]
-
-    def _look(self, target: Path) -> Iterator[Found | Passed]:
-        if target.is_dir():
-            yield from walk(target)
-        elif os.path.lexists(target):
-            found = look(target)
-            yield found if found is not None else Passed(target, "is not an image or a video")
-
-    def _locate(self, target: Path) -> tuple[str, str]:
-        """The root that holds `target`, and the path of `target` in it; a new root where none does."""
-        for name in self._store.manifest.roots:
-            base = self._store.root_path(name)
-            if target.is_relative_to(base):
-                path = target.relative_to(base).as_posix()
-                return name, "" if path == "." else path
-        folder = target if target.is_dir() else target.parent
-        if not folder.is_dir() or not os.path.lexists(target):
-            raise InputError(f"{printable(target)}: does not exist. Check the spelling of the folder to index.")
-        if printable(folder) != str(folder):
-            raise InputError(f"{printable(folder)}: its name is not valid Unicode. Rename the folder, then index it.")
-        return self._store.add_root(folder), "" if folder == target else target.name
 
     def _plan_memory(self, images: Sequence[tuple[str, ImageLike]]) -> None:
         catalogue = self._store.catalogue
@@ -246,10 +230,11 @@ class Sync:
             self._commit()  # also after Ctrl-C: what is encoded is kept
 
     def _take(self, piece: Piece) -> None:
-        self._pieces.append(piece)
-        if (piece.file.root, piece.file.path) in self._fresh:
+        if self._filling is None or self._filling.accepts(piece):
+            self._pieces.append(piece)
+        if self._filling is None and (piece.file.root, piece.file.path) in self._fresh:
             self._report.added += 1
-        else:
+        elif self._filling is None:
             self._report.changed += 1
         if piece.last:
             self._step()
@@ -259,13 +244,15 @@ class Sync:
         for file, record, gone in self._contents.of(known.file.hash):
             if not gone and (record.root, record.path) == (known.file.root, known.file.path):
                 self._touched.append((file, known.file))
+                self._incomplete[record.root, record.path] = known.task
                 self._report.unchanged += 1
                 self._step()
                 return
         self._elsewhere.append(known)
 
     def _leave_out(self, skipped: Skipped) -> None:
-        self._skips.append(skipped)
+        if self._filling is None:  # else the image stays, with the layers it has
+            self._skips.append(skipped)
         self._skip(Skip(self._path_of(skipped.file), skipped.reason))
         self._step()
 
@@ -311,13 +298,14 @@ class Sync:
 
     def _place(self, known: Known, now: dict[tuple[str, str], bytes]) -> None:
         catalogue, file = self._store.catalogue, known.file
-        same = [entry for entry in catalogue.files_with_hash(file.hash) if catalogue.has_layers(entry[0], self._wanted)]
+        same = catalogue.files_with_hash(file.hash)
         if not same:  # its twin of this run could not be read after all
             self._tasks[file.root, file.path] = known.task
             return
         here = (file.root, file.path)
         left = [twin for twin in same if twin[2] or self._has_left(twin[1], file, now)]
         catalogue.drop_skipped([here])
+        self._incomplete[here] = known.task
         if left:
             key, record, _ = origin(left, file, catalogue)
             images = self._rename(key, known)
@@ -356,6 +344,21 @@ class Sync:
             catalogue.copy_rows(image, catalogue.put_image(twin, own))
         catalogue.keep_images(twin, [_image_id(known.task, record) for _, record in images])
         return len(images)
+
+    def _mend(self) -> None:
+        """What earlier versions left behind: duplicates with two rows for the whole image."""
+        catalogue = self._store.catalogue
+        if catalogue.doubled(self._layers[0].name):
+            with catalogue.transaction():
+                catalogue.drop_doubles(catalogue.doubled())
+
+    def _fill(self) -> None:
+        """Make what images of this run lack, and nothing that they have."""
+        self._filling = Filling(self._store, self._wanted, self._incomplete)
+        while tasks := self._filling.next():
+            self._total = self._done + len(tasks)
+            self._embed(tasks)
+        self._report.completed = len(self._filling.completed)
 
     def _bury(self) -> None:
         catalogue = self._store.catalogue

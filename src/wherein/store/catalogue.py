@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from wherein.store.database import Cursor, connect
+from wherein.store.mending import Mending
 from wherein.store.schema import TABLES
 from wherein.store.shards import Written
 from wherein.values.records import FileRecord, Filter, ImageRecord
@@ -17,7 +18,7 @@ _UNFINISHED: Final = -1
 """The mtime_ns of a file that is not read to its end: it never equals a real one, so the file is read again."""
 
 
-class Catalogue:
+class Catalogue(Mending):
     """Typed access to the tables; every write happens inside `transaction()`."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -99,27 +100,32 @@ class Catalogue:
         )
         return found.fetchone() is not None
 
-    def files_with_layer(self, layers: Sequence[str]) -> set[int]:
-        """The finished files whose images have rows in each of `layers`."""
-        complete: set[int] | None = None
+    def files_with_layers(self, layers: Iterable[str]) -> set[int]:
+        """The files of which every image has rows in each of `layers`."""
+        counts = dict(self._db.execute("SELECT file, COUNT(*) FROM images GROUP BY file").fetchall())
         for layer in layers:
             rows = self._db.execute(
-                "SELECT DISTINCT i.file FROM shards s JOIN rows r ON r.shard = s.id "
-                "JOIN images i ON i.id = r.image WHERE s.layer = ?",
+                "SELECT i.file, COUNT(DISTINCT i.id) FROM shards s JOIN rows r ON r.shard = s.id "
+                "JOIN images i ON i.id = r.image WHERE s.layer = ? GROUP BY i.file",
                 (layer,),
             )
-            having = {row[0] for row in rows.fetchall()}
-            complete = having if complete is None else complete & having
-        return complete or set()
+            counts = {file: counts[file] for file, having in rows.fetchall() if counts.get(file) == having}
+        return set(counts)
 
-    def has_layers(self, file: int, layers: Sequence[str]) -> bool:
-        """Whether a finished file has rows in each of `layers`."""
+    def layers_of(self, file: int) -> frozenset[str]:
+        """The layers in which every image of a file has rows."""
         found = self._db.execute(
-            "SELECT DISTINCT s.layer FROM images i JOIN rows r ON r.image = i.id "
-            "JOIN shards s ON s.id = r.shard WHERE i.file = ?",
+            "SELECT s.layer FROM images i JOIN rows r ON r.image = i.id JOIN shards s ON s.id = r.shard "
+            "WHERE i.file = ?1 GROUP BY s.layer "
+            "HAVING COUNT(DISTINCT i.id) = (SELECT COUNT(*) FROM images WHERE file = ?1)",
             (file,),
         )
-        return set(layers) <= {row[0] for row in found.fetchall()}
+        return frozenset(row[0] for row in found.fetchall())
+
+    def file_record(self, file: int) -> FileRecord:
+        """A file as it was when it was read."""
+        columns = "root, path, size, mtime_ns, hash"
+        return FileRecord(*self._db.execute(f"SELECT {columns} FROM files WHERE id = ?", (file,)).fetchone())
 
     def put_file(self, record: FileRecord, *, whole: bool) -> int:
         """Insert or update the living file at a path. Until it is `whole` it is unfinished, to be read again.
@@ -225,12 +231,18 @@ class Catalogue:
         self._claim(self.file_of(image), image_id)
         self._db.execute("UPDATE images SET image_id = ? WHERE id = ?", (image_id, image))
 
-    def copy_rows(self, source: int, target: int) -> None:
-        """A duplicate's rows point to the same data."""
-        self._db.execute(
-            "INSERT OR IGNORE INTO rows(shard, row, image, box) SELECT shard, row, ?, box FROM rows WHERE image = ?",
-            (target, source),
-        )
+    def copy_rows(self, source: int, target: int, *, layers: Iterable[str] | None = None) -> None:
+        """A duplicate's rows point to the same data, and to nothing else, in the layers the source has, or in some."""
+        rows = "FROM rows r JOIN shards s ON s.id = r.shard WHERE r.image = ?"
+        having = {row[0] for row in self._db.execute(f"SELECT DISTINCT s.layer {rows}", (source,)).fetchall()}
+        for layer in having if layers is None else having & set(layers):
+            self._db.execute(
+                "DELETE FROM rows WHERE image = ? AND shard IN (SELECT id FROM shards WHERE layer = ?)", (target, layer)
+            )
+            self._db.execute(
+                f"INSERT INTO rows(shard, row, image, box) SELECT r.shard, r.row, ?, r.box {rows} AND s.layer = ?",
+                (target, source, layer),
+            )
 
     def next_shard(self) -> int:
         """A number that no committed shard ever had, so that a reader never finds other data under it."""

@@ -8,11 +8,9 @@ derived/           what can be deleted and rebuilt
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
-import socket
-import sys
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -35,7 +33,8 @@ from wherein.store.shards import (
     write_blobs,
     write_durably,
 )
-from wherein.values.records import MEMORY_ROOT, FileRecord, ImageRecord
+from wherein.store.writer import me, who
+from wherein.values.records import MEMORY_ROOT, CheckReport, FileRecord, ImageRecord
 from wherein.values.region import Box
 
 FORMAT: Final = 1
@@ -193,13 +192,13 @@ class Store:
                 lock.acquire(timeout=patience)
         except filelock.Timeout:
             raise CollectionLocked(
-                f"{self.folder}: is being written to by {_who(holder)}. Wait for it, or stop that process."
+                f"{self.folder}: is being written to by {who(holder)}. Wait for it, or stop that process."
             ) from None
         except OSError as error:
             raise _unwritable(self.folder, error) from error
         try:
             with full_disk_told(holder):
-                holder.write_text(json.dumps(_me()))
+                holder.write_text(json.dumps(me()))
             self.refresh()
             self._sweep()
             yield
@@ -247,6 +246,18 @@ class Store:
             with self.catalogue.transaction():
                 self.catalogue.unfinish_videos()
             self._save(replace(self.manifest, every=every))
+
+    def drop_layer(self, layer: Layer) -> int:
+        """Forget a layer and what was derived from it. Returns the bytes freed."""
+        freed = sum(written.bytes for _, _, written in self.catalogue.shards(layer.name))
+        with self.catalogue.transaction():  # first: a layer without rows is filled again, rows without a layer are lost
+            self.catalogue.drop_layer(layer.name)
+        self._save(replace(self.manifest, layers={n: one for n, one in self.manifest.layers.items() if one != layer}))
+        self._sweep()
+        shutil.rmtree(self.folder / "derived" / layer.name, ignore_errors=True)
+        for made in (self.folder / "derived").glob(f"*.{layer.name}.*.npy"):
+            made.unlink(missing_ok=True)
+        return freed
 
     def serve(self, encoder: str) -> None:
         """Search with `encoder` from now on."""
@@ -312,6 +323,15 @@ class Store:
         paths = [(shard, self._path(layer, shard), written) for shard, layer, written in self.catalogue.shards()]
         return [(shard, path) for shard, path, written in paths if not intact(path, written)]
 
+    def check(self, *, repair: bool) -> CheckReport:
+        """Verify every shard's bytes, and that no image has rows twice; what is wrong is dropped where asked."""
+        shards, broken, doubled, again = self.catalogue.shards(), self.broken_shards(), self.catalogue.doubled(), 0
+        if repair:
+            with self.catalogue.transaction():
+                self.catalogue.drop_doubles(doubled)
+            again = self.drop_shards([shard for shard, _ in broken])
+        return CheckReport(len(shards), tuple(path for _, path in broken), again, len(doubled))
+
     def drop_shards(self, shards: Sequence[int]) -> int:
         """Forget broken shards; returns how many images must be read again, which the next index run does."""
         files = set[int]()
@@ -322,9 +342,10 @@ class Store:
         return len(files)
 
     def compact(self) -> int:
-        """Rewrite every layer without the rows nobody points to. Returns the bytes freed."""
+        """Rewrite every layer without the rows nobody points to or that are there twice. Returns the bytes freed."""
         before = sum(written.bytes for _, _, written in self.catalogue.shards())
         with self.catalogue.transaction():
+            self.catalogue.drop_doubles(self.catalogue.doubled())
             self.catalogue.drop_replaced()
             self.catalogue.drop_gone()
         for layer in {layer for _, layer, _ in self.catalogue.shards()}:
@@ -354,6 +375,8 @@ class Store:
             self.catalogue.drop_empty_shards(layer)
 
     def _put_piece(self, piece: Piece) -> int:
+        if piece.fills:
+            return int(self.catalogue.image_at(piece.image.image_id) or 0)
         file = self.catalogue.put_file(piece.file, whole=piece.last)
         key = self.catalogue.put_image(file, piece.image)
         if piece.image_ids:
@@ -390,19 +413,3 @@ def _unwritable(folder: Path, error: OSError) -> CollectionError:
         f"{folder}: cannot be written to ({error.strerror}). Check who owns the folder, or index into another with "
         "--collection."
     )
-
-
-def _me() -> dict[str, str | int]:
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a user without a name, as in many containers
-        user = f"user {os.getuid()}" if hasattr(os, "getuid") else "someone"
-    return {"pid": os.getpid(), "user": user, "host": socket.gethostname(), "command": Path(sys.argv[0]).name}
-
-
-def _who(holder: Path) -> str:
-    try:
-        who = json.loads(holder.read_text())
-        return f"`{who['command']}` (process {who['pid']} of {who['user']} on {who['host']})"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return "another process"

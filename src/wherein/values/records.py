@@ -93,6 +93,8 @@ class CheckReport:
     shards: int
     broken: tuple[Path, ...]
     images_to_read_again: int
+    doubled: int = 0
+    """Images that had rows twice, which earlier versions did to duplicates; mended where that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

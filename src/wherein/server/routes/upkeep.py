@@ -61,6 +61,7 @@ class CheckOut(Shape):
     shards: int
     broken: list[str]
     images_to_read_again: int
+    doubled: int
 
 
 class CompactedOut(Shape):

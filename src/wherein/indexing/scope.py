@@ -1,0 +1,41 @@
+"""Which root of a collection a folder or file belongs to, and what lies there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from wherein.errors import InputError
+from wherein.images.walk import Found, Passed, look, printable, walk
+from wherein.store.store import Store
+
+
+def roots_below(store: Store, folder: Path) -> list[Path]:
+    """Roots inside a folder: they were indexed before it was, and keep their ids."""
+    roots = map(store.root_path, store.manifest.roots)
+    return [root for root in roots if root != folder and root.is_relative_to(folder)]
+
+
+def look_at(target: Path) -> Iterator[Found | Passed]:
+    """What is there to read in a folder, or of a file."""
+    if target.is_dir():
+        yield from walk(target)
+    elif os.path.lexists(target):
+        found = look(target)
+        yield found if found is not None else Passed(target, "is not an image or a video")
+
+
+def locate(store: Store, target: Path) -> tuple[str, str]:
+    """The root that holds `target`, and the path of `target` in it; a new root where none does."""
+    for name in store.manifest.roots:
+        base = store.root_path(name)
+        if target.is_relative_to(base):
+            path = target.relative_to(base).as_posix()
+            return name, "" if path == "." else path
+    folder = target if target.is_dir() else target.parent
+    if not folder.is_dir() or not os.path.lexists(target):
+        raise InputError(f"{printable(target)}: does not exist. Check the spelling of the folder to index.")
+    if printable(folder) != str(folder):
+        raise InputError(f"{printable(folder)}: its name is not valid Unicode. Rename the folder, then index it.")
+    return store.add_root(folder), "" if folder == target else target.name
