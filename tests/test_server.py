@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import threading
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +17,9 @@ import PIL.Image
 import pytest
 
 import wherein
+from wherein.encoders.toy import ToyEncoder
+from wherein.images.image import Pixels
+from wherein.search.outlines import Outliner
 from wherein.server.app import create_app
 from wherein.server.settings import Settings
 
@@ -481,3 +485,68 @@ def test_two_clients_that_write_at_once_wait_for_each_other(http: httpx.Client, 
         assert Counter(senders.map(send, paths)) == {200: 12}
     assert http.get(f"{HERE}/tags").json() == {str(number): 1 for number in range(9)}
     assert http.get(HERE).json()["images"] == 1
+
+
+@pytest.fixture
+def encoded_batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pictures each call of the toy encoder encoded."""
+    counted, images = list[int](), ToyEncoder.images
+
+    def count(self: ToyEncoder, batch: Pixels) -> Any:
+        counted.append(len(batch))
+        return images(self, batch)
+
+    monkeypatch.setattr(ToyEncoder, "images", count)
+    return counted
+
+
+def test_outlines_of_a_ranking_are_made_without_searching_again(
+    http: httpx.Client, folder: Path, encoded_batches: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = http.post(f"{HERE}/examples", content=(folder / "holiday" / "half.png").read_bytes()).json()["example"]
+    asked: dict[str, Any] = {"parts": [{"example": name}, {"text": "green", "negative": True}]}
+    expected = http.post(f"{HERE}/search", json={**asked, "locate": True}).json()["hits"]
+    asked["parts"][1]["text"] = "black"  # another question, which nobody asked before
+    searched, search = list[object](), wherein.Collection.search
+
+    def counted(self: wherein.Collection, *given: Any, **how: Any) -> wherein.Ranking:
+        searched.append(how)
+        return search(self, *given, **how)
+
+    monkeypatch.setattr(wherein.Collection, "search", counted)
+    encoded_batches.clear()
+    ids = found(http.post(f"{HERE}/search", json=asked))
+    outlined = [http.post(f"{HERE}/locate", json={**asked, "among": [one], "k": 1}).json() for one in ids]
+    assert (len(searched), encoded_batches) == (1, [1, 1])  # once to search with the example, once to look for it
+    assert [one["hits"][0]["image_id"] for one in outlined] == ids
+    assert {one["method"] for one in outlined} == {"whole+locate"}
+    assert all(one["hits"][0]["mask"] for one in outlined)
+    assert {hit["image_id"] for hit in expected} == set(ids)
+
+
+def test_hits_that_left_are_not_outlined(http: httpx.Client, collection: wherein.Collection) -> None:
+    asked = {"parts": [{"text": "red"}]}
+    ids = found(http.post(f"{HERE}/search", json=asked))
+    collection.remove("red.png")
+    assert found(http.post(f"{HERE}/locate", json={**asked, "among": ids[:2]})) == [ids[1]]
+
+
+def test_a_stream_sends_the_ranking_before_anything_is_outlined(
+    http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, located = threading.Event(), Outliner.located
+
+    def waiting(self: Outliner, *given: Any, **how: Any) -> Any:
+        assert gate.wait(20)
+        return located(self, *given, **how)
+
+    monkeypatch.setattr(Outliner, "located", waiting)
+    asked = {"parts": [{"text": "red"}], "locate": True}
+    with http.stream("POST", f"{HERE}/search/stream", json=asked, timeout=30) as answer:
+        lines = answer.iter_lines()
+        head = json.loads(next(lines))
+        assert (head["method"], head["searched"], gate.is_set()) == ("whole+locate", 4, False)
+        gate.set()
+        hits = [json.loads(line) for line in lines]
+    whole = http.post(f"{HERE}/search", json=asked).json()
+    assert [(hit["image_id"], hit["mask"]) for hit in hits] == [(hit["image_id"], hit["mask"]) for hit in whole["hits"]]

@@ -10,6 +10,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Final, Self, Unpack
@@ -32,6 +33,8 @@ from wherein.values.records import CheckReport, Details, Info, LayerInfo
 from wherein.values.region import Box
 
 _SECONDS: Final = 60.0
+_LOCATED_AT_ONCE: Final = 100
+"""Hits that are outlined by one request: about a second."""
 
 
 def connect(url: str, *, collection: str | None = None, token: str | None = None) -> RemoteCollection:
@@ -88,6 +91,17 @@ class RemoteCollection:
         else:
             found = self._door.json("POST", f"{self._base}/search", body=body)
         return _ranking(found, asked.query)
+
+    def locate_hits(self, query: Askable, hits: Iterable[Hit], *, method: str | Method = "") -> Iterator[Hit]:
+        """As `Collection.locate_hits`."""
+        given = {hit.image_id: hit for hit in hits}
+        for start in range(0, len(given), _LOCATED_AT_ONCE):
+            some = list(given)[start : start + _LOCATED_AT_ONCE]
+            found = self.search(query, method=method, locate=True, among=some, k=len(some))
+            outlined = {hit.image_id: hit for hit in found}
+            for image_id in some:
+                if image_id in outlined:
+                    yield replace(given[image_id], box=outlined[image_id].box, mask=outlined[image_id].mask)
 
     def calibrate(self, judgements: Iterable[Judgement], *, method: str | Method = "") -> list[Calibration]:
         """As `Collection.calibrate`; examples are sent first."""

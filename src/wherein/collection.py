@@ -26,6 +26,7 @@ from wherein.search.engine import Candidate, Ranked, no_surer, notes, rank
 from wherein.search.judgements import Calibration, Curves, Judgement
 from wherein.search.local import OnStep, no_step
 from wherein.search.method import Method
+from wherein.search.outlines import Outliner
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import WholeScorer
 from wherein.search.unknown import unknown_words
@@ -222,6 +223,26 @@ class Collection:
             label=asked.query.label,
             nothing_indexed=not len(view.images),
         )
+
+    def locate_hits(self, query: Askable, hits: Iterable[Hit], *, method: str | Method = "") -> Iterator[Hit]:
+        """Hits of a search, one by one, with the mask and box of what matched; nothing is searched again."""
+        return self.outliner(query, method=method)(hits)
+
+    def outliner(self, query: Askable, *, method: str | Method = "") -> Callable[[Iterable[Hit]], Iterator[Hit]]:
+        """What locates hits of this query; examples are decoded once. Hits that have left are left out."""
+        asked = Asked.of(query, {"method": method, "locate": True})
+        outliner = Outliner(asked.query, asked.method)
+
+        def located(hits: Iterable[Hit]) -> Iterator[Hit]:
+            self._store.refresh()
+            encoder, view = self._view(asked)
+            keys = [(hit, self._store.catalogue.image_at(hit.image_id)) for hit in hits]
+            known = [(hit, number) for hit, key in keys for number in np.flatnonzero(view.images == key).tolist()]
+            before = [Candidate(number, hit.score, hit.box, hit.mask, hit.inliers) for hit, number in known]
+            for (hit, _), after in zip(known, outliner.located(before, encoder=encoder, view=view), strict=True):
+                yield replace(hit, box=after.box, mask=after.mask)
+
+        return located
 
     def prepare(
         self, query: Askable, *, method: str | Method = "", on_progress: Callable[[Progress], None] = lambda _: None

@@ -142,3 +142,16 @@ ERRORS: list[tuple[Callable[[Any], object], type[Exception]]] = [
 def test_errors(either: Either, act: Callable[[Any], object], error: type[Exception]) -> None:
     with pytest.raises(error):
         act(either)
+
+
+def test_hits_are_located_afterwards_as_in_the_search(either: Either) -> None:
+    searched = either.search("red", k=8, locate=True)
+    assert any(hit.mask is not None for hit in searched)
+    plain = either.search("red", k=8)
+    after = list(either.locate_hits("red", plain))
+    assert [(hit.image_id, hit.box, hit.confidence) for hit in after] == [
+        (hit.image_id, hit.box, hit.confidence) for hit in searched
+    ]
+    for one, two in zip(after, searched, strict=True):
+        assert (one.mask is None) == (two.mask is None)
+        assert one.mask is None or two.mask is None or (one.mask == two.mask).all()

@@ -21,6 +21,7 @@ from wherein.images.video import frame_at, is_video
 from wherein.server.lanes import Lane, is_slow, patiently
 from wherein.server.places import Places
 from wherein.server.problems import Problem
+from wherein.server.questions import Questions
 from wherein.server.settings import Settings
 from wherein.store.shards import TEMPORARY, write_durably
 from wherein.store.store import FOLDER
@@ -76,7 +77,7 @@ class Served:
         self._listed: tuple[tuple[int, str], list[str]] | None = None
         self._info: tuple[int, Info] | None = None
         self._living: tuple[int, frozenset[str]] | None = None
-        self.rankings = Rankings()
+        self.rankings, self.questions = Rankings(), Questions()
         self.file_turn = threading.Lock()
         """Held while one of the server's own files (selections, annotations, studies) is read and written again."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, replace
 from typing import Final
 
@@ -15,7 +15,7 @@ from wherein.collection import Collection
 from wherein.features import load_features
 from wherein.options import Options
 from wherein.output.exports import export
-from wherein.output.present import outline
+from wherein.output.present import outline as polygons_of
 from wherein.search.judgements import Judgement
 from wherein.search.local import query_features
 from wherein.search.verify import verify
@@ -23,6 +23,7 @@ from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of,
 from wherein.server.models import check_method
 from wherein.server.places import file_name
 from wherein.server.problems import Problem
+from wherein.server.questions import Question
 from wherein.server.shapes import (
     CalibrateIn,
     CalibrationOut,
@@ -51,6 +52,8 @@ SAME: Final = 0.96
 FAMILY: Final = "rootsift"
 """The local features that are compared when somebody asks which points match."""
 _LINES: Final = 200
+_LOCATED_AT_ONCE: Final = 6
+"""Hits that are outlined in one turn: a tenth of a second, so that another search waits no longer."""
 _GROWTH: Final = 4
 _OPTIONS: Final = set(Options.__optional_keys__)
 
@@ -59,12 +62,36 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
     """Search, or take the next page of a search that was made before."""
 
     def run(collection: Collection) -> RankingOut:
+        outlined = None if uploads else _outlined(served, collection, asked)
+        if outlined is not None:
+            return outlined
         query, ranking, seconds = _searched(served, collection, asked, uploads, max_pixels=max_pixels)
         hits = ranking.hits[asked.offset : asked.offset + asked.k]
         likes = _likes(collection, ranking.hits[: asked.offset + asked.k]) if asked.group else {}
         return _out(asked, ranking, query, hits, likes, seconds=seconds)
 
     return await served.searching(run, method=asked.method)
+
+
+async def ask_lines(served: Served, asked: SearchIn, *, max_pixels: int) -> AsyncIterator[bytes]:
+    """Search; then lines of JSON: the ranking without hits, and its hits, each as soon as it is located."""
+    found = await ask(served, asked.model_copy(update={"locate": False}), {}, max_pixels=max_pixels)
+
+    async def lines() -> AsyncIterator[bytes]:
+        method = f"{found.method}+locate" if asked.locate else found.method
+        yield found.model_copy(update={"method": method}).model_dump_json(exclude={"hits"}).encode() + b"\n"
+        for start in range(0, len(found.hits), _LOCATED_AT_ONCE):
+            some = found.hits[start : start + _LOCATED_AT_ONCE]
+            if asked.locate:
+                among = [hit.image_id for hit in some]
+                wanted = asked.model_copy(update={"among": among, "k": len(among), "offset": 0, "min_confidence": None})
+                outlined = {hit.image_id: hit for hit in (await ask(served, wanted, {}, max_pixels=max_pixels)).hits}
+                shown = ((hit, outlined.get(hit.image_id, hit)) for hit in some)
+                some = [drawn.model_copy(update={"like": hit.like}) for hit, drawn in shown]
+            for hit in some:
+                yield hit.model_dump_json().encode() + b"\n"
+
+    return lines()
 
 
 async def write_hits(served: Served, asked: SearchIn, target: str, *, max_pixels: int) -> None:
@@ -136,7 +163,7 @@ async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
 
 def hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> HitOut:
     """A hit as it is sent."""
-    drawn = outline(hit.mask) if polygons and hit.mask is not None else None
+    drawn = polygons_of(hit.mask) if polygons and hit.mask is not None else None
     return HitOut(
         image_id=hit.image_id,
         score=hit.score,
@@ -161,6 +188,24 @@ def _searched(
     return query, *_ranking(served, collection, asked, query, fresh=bool(uploads))
 
 
+def _outlined(served: Served, collection: Collection, asked: SearchIn) -> RankingOut | None:
+    """Outlines of hits that were answered just before; None where that question or one of the hits is forgotten."""
+    question = served.questions.get(_question(collection, asked)) if asked.locate and asked.among else None
+    if question is None or asked.among is None or asked.min_confidence is not None:
+        return None
+    started = time.perf_counter()
+    ranking = question.located(asked.among)
+    if ranking is None:
+        return None
+    hits = ranking.hits[asked.offset : asked.offset + asked.k]
+    return _out(asked, ranking, question.query, hits, {}, seconds=time.perf_counter() - started)
+
+
+def _question(collection: Collection, asked: SearchIn) -> str:
+    """What was asked, whichever images may answer it."""
+    return f"{collection.encoder} {asked.model_dump_json(include={'parts', 'method', 'liked', 'disliked'})}"
+
+
 def _ranking(
     served: Served, collection: Collection, asked: SearchIn, query: Query, *, fresh: bool
 ) -> tuple[Ranking, float]:
@@ -182,6 +227,8 @@ def _ranking(
     answer = (ranking, time.perf_counter() - started)
     if not fresh:
         served.rankings.keep(exact, answer)
+        outline = collection.outliner(query, method=asked.method)
+        served.questions.keep(_question(collection, asked), Question(query, ranking, {}, outline))
     return answer
 
 

@@ -234,12 +234,12 @@ class LocateStep:
 
     def __call__(self, context: Context, ranked: Ranked) -> Ranked:
         """The same ranking, located."""
-        sought, where = _asked(context), places(context.query)
+        sought, where = asked_of(context), places(context.query)
         count = min(context.k, LOCATED_MOST)
         # The products of one hit are too small to share: a second thread only waits for the first.
         with threadpool_limits(1):
-            located = [_located(one, context, sought, where)[0] for one in ranked.candidates[:count]]
-        return replace(ranked, candidates=(*located, *ranked.candidates[count:]))
+            found = [located(one, context, sought, where)[0] for one in ranked.candidates[:count]]
+        return replace(ranked, candidates=(*found, *ranked.candidates[count:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,24 +253,25 @@ class SegrankStep:
         first = ranked.candidates[: self.depth]
         if len(first) < 2:
             return ranked
-        sought, where = _asked(context), places(context.query)
+        sought, where = asked_of(context), places(context.query)
         with threadpool_limits(1):
-            located = [_located(one, context, sought, where) for one in first]
-        seen = np.array([score for _, score in located], np.float32)
-        return reordered(ranked, [one for one, _ in located], seen)
+            found = [located(one, context, sought, where) for one in first]
+        seen = np.array([score for _, score in found], np.float32)
+        return reordered(ranked, [one for one, _ in found], seen)
 
 
 LOCATE: Final = LocateStep()
 SEGRANK: Final = SegrankStep()
 
 
-def _asked(context: Context) -> Sought:
+def asked_of(context: Context) -> Sought:
+    """What is looked for in each candidate."""
     local = context.view.local
     keyed = context.method.localizer in KEYPOINTS and local is not None
     return sought_of(context.query, context.encoder, local.family if keyed and local is not None else None)
 
 
-def _located(one: Candidate, context: Context, sought: Sought, where: Sequence[Box]) -> tuple[Candidate, float]:
+def located(one: Candidate, context: Context, sought: Sought, where: Sequence[Box]) -> tuple[Candidate, float]:
     """A candidate with its mask and box, and the score of that region. What `sp` verified is not looked for again."""
     checkpoint()
     method = context.method

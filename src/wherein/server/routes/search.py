@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 from starlette.background import BackgroundTask
 
 from wherein.server.problems import Problem
-from wherein.server.requests import ask, matches, write_hits
+from wherein.server.requests import ask, ask_lines, matches, write_hits
 from wherein.server.requests import calibrate as learn
 from wherein.server.requests import uncalibrate as unlearn
 from wherein.server.routes import LibraryHere, ServedHere
@@ -66,15 +65,12 @@ async def search_upload(
     responses={200: {"content": {"application/x-ndjson": {}}, "description": "The ranking, then a line per hit"}},
 )
 async def search_stream(served: ServedHere, library: LibraryHere, asked: SearchIn) -> StreamingResponse:
-    """As /search, as lines of JSON: first the ranking without hits, then a hit a line, best first."""
-    ranking = await ask(served, asked, {}, max_pixels=library.settings.max_upload_pixels)
+    """As /search, as lines of JSON: first the ranking without hits, then a hit a line, best first.
 
-    async def lines() -> AsyncIterator[bytes]:
-        yield ranking.model_dump_json(exclude={"hits"}).encode() + b"\n"
-        for hit in ranking.hits:
-            yield hit.model_dump_json().encode() + b"\n"
-
-    return StreamingResponse(lines(), media_type="application/x-ndjson")
+    With `locate`, the ranking comes before anything is outlined, and each hit when it is.
+    """
+    lines = await ask_lines(served, asked, max_pixels=library.settings.max_upload_pixels)
+    return StreamingResponse(lines, media_type="application/x-ndjson")
 
 
 @router.post("/collections/{name}/search/export", response_class=FileResponse)

@@ -1,0 +1,36 @@
+"""Outlines of hits that were found before: what matched in them is located without searching again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from wherein.encoders import Encoder
+from wherein.localizers import Sought
+from wherein.search.engine import Candidate, Context
+from wherein.search.method import Method
+from wherein.search.steps.locate import asked_of, located, places
+from wherein.search.views import View
+from wherein.values.query import Query
+
+
+class Outliner:
+    """Locates what one query asked for; its examples are decoded and encoded once, however many hits follow."""
+
+    def __init__(self, query: Query, method: Method) -> None:
+        self.query, self.method = query, method
+        self._sought: Sought | None = None
+
+    def located(self, candidates: Iterable[Candidate], *, encoder: Encoder, view: View) -> Iterator[Candidate]:
+        """The candidates, one by one, with the mask and box of what matched."""
+        context = Context(self.query, self.method, encoder, view, np.zeros(0, np.float32), (), None, 0)
+        if self._sought is None:
+            self._sought = asked_of(context)
+        where, threads = places(self.query), ThreadpoolController()
+        for one in candidates:
+            # The products of one hit are too small to share: a second thread only waits for the first.
+            with threads.limit(limits=1):
+                found, _ = located(one, context, self._sought, where)
+            yield found
