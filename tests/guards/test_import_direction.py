@@ -22,6 +22,7 @@ ORDER = (
     "encoders",
     "images",
     "features",
+    "detectors",
     "search.verify",
     "search.expansion",
     "search.evidence",

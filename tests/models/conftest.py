@@ -169,6 +169,72 @@ def openclip(folder: Path) -> Path:
     return folder
 
 
+def grounding_dino(folder: Path) -> Path:
+    """Grounding DINO over a tiny Swin and a tiny BERT."""
+    transformers = transformers_for("toy")
+    shape = {"embed_dim": 8, "depths": [1, 1, 1, 1], "num_heads": [1, 1, 1, 1], "window_size": 2, "image_size": 64}
+    seen = transformers.SwinConfig(**shape, out_features=["stage2", "stage3", "stage4"])
+    text = transformers.BertConfig(**{**TEXT, "max_position_embeddings": 64})
+    layers = {"encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "d_model": 64}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "num_queries": 20, "max_text_len": 32}
+    config = transformers.GroundingDinoConfig(backbone_config=seen, text_config=text, **layers, **heads)
+    size = {"size": {"shortest_edge": 64, "longest_edge": 96}}
+    processor = _processor("GroundingDinoImageProcessor", **size)
+    return save(folder, "GroundingDinoForObjectDetection", config, processor)
+
+
+def _owl(folder: Path, name: str) -> Path:
+    transformers = transformers_for("toy")
+    text = {**TEXT, "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+    config = getattr(transformers, f"{name}Config")(text_config=text, vision_config=IMAGE, projection_dim=32)
+    processor = _processor(f"{name}ImageProcessor", size={"height": 32, "width": 32})
+    return save(folder, f"{name}ForObjectDetection", config, processor)
+
+
+def owlvit(folder: Path) -> Path:
+    """OWL-ViT."""
+    return _owl(folder, "OwlViT")
+
+
+def owlv2(folder: Path) -> Path:
+    """OWLv2."""
+    return _owl(folder, "Owlv2")
+
+
+def sam(folder: Path) -> Path:
+    """Segment Anything."""
+    shape = {"output_channels": 16, "image_size": 64, "patch_size": 8, "window_size": 4, "global_attn_indexes": [1]}
+    seen = {**SMALL, **shape, "num_pos_feats": 8, "mlp_dim": 32}
+    prompts = {"hidden_size": 16, "image_size": 64, "patch_size": 8, "mask_input_channels": 4}
+    masks = {"hidden_size": 16, "mlp_dim": 32, "num_attention_heads": 2, "iou_head_hidden_dim": 16}
+    config = transformers_for("toy").SamConfig(
+        vision_config=seen, prompt_encoder_config=prompts, mask_decoder_config=masks
+    )
+    size = {"size": {"longest_edge": 64}, "pad_size": {"height": 64, "width": 64}}
+    return save(folder, "SamModel", config, _processor("SamImageProcessor", **size), text=False)
+
+
+def sam2(folder: Path) -> Path:
+    """Segment Anything 2."""
+    transformers = transformers_for("toy")
+    shape = {"hidden_size": 8, "image_size": [64, 64], "blocks_per_stage": [1, 1, 2, 1]}
+    stages = {"embed_dim_per_stage": [8, 16, 32, 64], "num_attention_heads_per_stage": [1, 1, 2, 2]}
+    more = {"window_size_per_stage": [8, 4, 14, 7], "global_attention_blocks": [3]}
+    trunk = transformers.Sam2HieraDetConfig(**shape, **stages, **more)
+    config = transformers.Sam2Config(
+        vision_config={
+            "backbone_config": trunk,
+            "backbone_channel_list": [64, 32, 16, 8],
+            "backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]],
+            "fpn_hidden_size": 16,
+        },
+        prompt_encoder_config={"hidden_size": 16, "image_size": 64, "patch_size": 16, "mask_input_channels": 4},
+        mask_decoder_config={"hidden_size": 16, "mlp_dim": 32, "num_attention_heads": 2, "iou_head_hidden_dim": 16},
+    )
+    processor = transformers.Sam2ImageProcessor(size={"height": 64, "width": 64})
+    return save(folder, "Sam2Model", config, processor, text=False)
+
+
 FAMILIES: dict[str, Callable[[Path], Path]] = {
     "clip": clip,
     "metaclip2": metaclip2,
@@ -182,6 +248,11 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
     "dinov3": dinov3,
     "radio": radio,
     "openclip": openclip,
+    "grounding_dino": grounding_dino,
+    "owlvit": owlvit,
+    "owlv2": owlv2,
+    "sam": sam,
+    "sam2": sam2,
 }
 
 

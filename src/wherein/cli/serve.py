@@ -47,7 +47,6 @@ def serve(
 
     from wherein.indexing.locations import nearest
     from wherein.server.app import create_app
-    from wherein.server.connections import config
     from wherein.server.settings import Settings, is_loopback
 
     use_models(device=device, trust_remote_code=trust_remote_code)
@@ -71,7 +70,8 @@ def serve(
         typer.echo(_from_elsewhere(settings), err=True)
     if open_:
         typer.launch(address)
-    uvicorn.Server(config(app, timeout_graceful_shutdown=2)).run(sockets=[listener])
+    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=2)
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

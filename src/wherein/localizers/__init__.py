@@ -7,6 +7,7 @@ collection keeps (`Scene`). It answers with a heatmap, float32 (h, w) in [0, 1],
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Final, Protocol
@@ -16,7 +17,7 @@ import numpy as np
 from wherein.arrays import Floats, Mask, unit
 from wherein.errors import SpecError, did_you_mean
 from wherein.features import LocalFeatures
-from wherein.images.image import Pixels
+from wherein.images.image import Image, Pixels
 from wherein.values.region import Box
 
 Heatmap = Floats
@@ -33,7 +34,11 @@ LOCALIZERS: Final = {
 KEYPOINTS: Final = ("points", "hull", "warp")
 """Those that go by local features."""
 SEGMENTER: Final = "onnx"
-"""The word of a segmenter that the user supplies: `onnx:FOLDER`."""
+"""The word of a segmenter that the user has exported: `onnx:FOLDER`."""
+GROUND: Final = "ground"
+"""The word of a grounded detector: `ground:hf:NAME`."""
+SEGMENTERS: Final = ("onnx", "hf")
+"""Words of segmenters that the user supplies: `onnx:FOLDER`, `hf:NAME`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +81,10 @@ class Sought:
     """Whether a text is among what is looked for."""
     keyed: tuple[Keyed, ...] = ()
     """The examples' keypoints, where the localizer goes by them."""
+    words: tuple[str, ...] = ()
+    """The texts among what is looked for."""
+    examples: Callable[[], list[Image]] = list
+    """The pictures of what is looked for, decoded when they are asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +99,13 @@ class Scene:
     thumb: Pixels | None = None
     """A small picture, uint8 (h, w, 3), whose edges refine the heatmap."""
     features: LocalFeatures | None = None
+    file: Callable[[], Image | None] = lambda: None
+    """The image itself, decoded when it is asked for; None where its file cannot be read."""
+
+    def look(self) -> Image | None:
+        """The image in all its pixels, or its small picture; None where there is neither."""
+        found = self.file()
+        return Image(self.thumb, self.size_wh) if found is None and self.thumb is not None else found
 
     def views(self, sought: Sought) -> tuple[Floats, tuple[Example, ...], tuple[Example, ...]] | None:
         """This image's finest grid for which `sought` has examples, those, and the ones to avoid."""
@@ -118,16 +134,34 @@ class Localizer(Protocol):
         """A heatmap at any resolution; all zeros where the localizer has nothing to go by."""
 
 
+def is_segmenter(word: str) -> bool:
+    """Whether a word names a segmenter that the user supplies."""
+    return ":" in word and word.partition(":")[0] in SEGMENTERS
+
+
+def is_grounded(word: str) -> bool:
+    """Whether a word names a grounded detector, which looks at the image itself."""
+    return word.startswith(f"{GROUND}:")
+
+
+def is_model(word: str) -> bool:
+    """Whether a word names a model that the user supplies: a segmenter, or a grounded detector."""
+    return is_segmenter(word) or is_grounded(word)
+
+
 def load_localizer(word: str) -> Localizer:
-    """The localizer of a word of LOCALIZERS, or of `onnx:FOLDER`."""
-    family, _, variant = word.partition(":")
-    if family == SEGMENTER:
+    """The localizer of a word of LOCALIZERS, of `onnx:FOLDER` or of `hf:NAME`."""
+    if is_segmenter(word):
         from wherein.localizers.segment import SegmentLocalizer
 
-        return SegmentLocalizer(variant)
+        return SegmentLocalizer(word)
+    if is_grounded(word):
+        from wherein.localizers.ground import GroundLocalizer
+
+        return GroundLocalizer(word.partition(":")[2])
     if word not in LOCALIZERS:
         raise SpecError(
-            f"no localizer is called {word!r}; known: {', '.join(LOCALIZERS)}, {SEGMENTER}:FOLDER."
+            f"no localizer is called {word!r}; known: {', '.join(LOCALIZERS)}, onnx:FOLDER, hf:NAME, ground:hf:NAME."
             f"{did_you_mean(word, LOCALIZERS)}"
         )
     module, _, name = LOCALIZERS[word].partition(":")

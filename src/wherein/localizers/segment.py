@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import cv2
 import numpy as np
@@ -38,8 +38,8 @@ _TYPES: Final = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(f
 class SegmentLocalizer:
     """The segmenter's mask of what `support` found roughly."""
 
-    def __init__(self, variant: str = "") -> None:
-        self._segmenter = _segmenter(variant)
+    def __init__(self, word: str) -> None:
+        self._segmenter = _segmenter(word)
 
     def __call__(self, sought: Sought, scene: Scene) -> Heatmap:
         """A heatmap at the resolution of the scene's thumb; the rough one where there is no thumb, or nothing in it."""
@@ -57,8 +57,21 @@ class SegmentLocalizer:
         return np.asarray(heats[int(np.argmax(agreed + sure))], np.float32)
 
 
+class Segmenter(Protocol):
+    """Draws outlines."""
+
+    def masks(self, picture: Pixels, box: Box, point: tuple[float, float]) -> tuple[Floats, Floats]:
+        """(k, h, w) logits in the picture's own pixels, and (k,) how good each is thought to be."""
+
+
 @cache
-def _segmenter(variant: str) -> _Segmenter:
+def _segmenter(word: str) -> Segmenter:
+    """The segmenter of `onnx:FOLDER` or `hf:NAME`, loaded once a process."""
+    family, _, variant = word.partition(":")
+    if family == "hf":
+        from wherein.localizers.hf_segment import HubSegmenter
+
+        return HubSegmenter(variant)
     return _Segmenter(Path(variant).expanduser())
 
 

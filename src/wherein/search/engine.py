@@ -238,8 +238,10 @@ def _fused(sources: Sequence[_Scored]) -> _Scored:
 
 
 def _load_step(word: str) -> Step:
-    module, _, name = STEPS[word].partition(":")
-    step: Step = getattr(import_module(module), name)
+    step_word, named, model = word.partition(":")
+    module, _, name = STEPS[step_word].partition(":")
+    found = getattr(import_module(module), name)
+    step: Step = found(model) if named else found
     return step
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from wherein.encoders import families
 from wherein.errors import RegionError, SpecError, did_you_mean
 from wherein.kernels import KERNELS
-from wherein.localizers import KEYPOINTS, LOCALIZERS, SEGMENTER
+from wherein.localizers import KEYPOINTS, LOCALIZERS, is_model
 from wherein.values.query import Query
 from wherein.values.region import Grid
 
@@ -42,8 +42,12 @@ STEPS: Final[dict[str, str]] = {
     "diffusion": "wherein.search.steps.rerank:DIFFUSION",
     "propagate": "wherein.search.steps.rerank:PROPAGATE",
     "zoom": "wherein.search.steps.zoom:ZOOM",
+    "ground": "wherein.search.steps.ground:GroundStep",
 }
-"""What is done with a ranking: word → `module:function`, a `wherein.search.engine.Step`."""
+"""What is done with a ranking: word → `module:function`, a `wherein.search.engine.Step`; what MODEL_STEPS name makes
+one of the model that is written after the word."""
+MODEL_STEPS: Final = ("ground",)
+"""Steps that name a model: `ground:hf:NAME`."""
 AUGMENT: Final = "dba"
 """Database-side augmentation: every image's embedding moved towards its neighbours', before anything is asked."""
 WHERE_SEARCH: Final = "static-36"
@@ -154,8 +158,8 @@ class Method:
                 method = method._with("search", name)
             elif name == AUGMENT:
                 method = replace(method, augmented=True)
-            elif name in STEPS:
-                method = replace(method, steps=(*method.steps, name))
+            elif name.partition(":")[0] in STEPS:
+                method = replace(method, steps=(*method.steps, _step(name, spec)))
             elif name.startswith("static-"):
                 method = method._with("search", str(_grid(name, spec)))
             elif re.split("[:@]", name)[0] in KERNELS:
@@ -201,12 +205,28 @@ def _grid(word: str, spec: str) -> Grid:
         raise SpecError(f"method {spec!r}: {error}") from error
 
 
+def _step(word: str, spec: str) -> str:
+    """A step as it is written; one that needs a model must name it, and no other may."""
+    name, colon, _ = word.partition(":")
+    if bool(colon) != (name in MODEL_STEPS):
+        how = f"write {name}:hf:MODEL" if name in MODEL_STEPS else f"write {name} alone"
+        raise SpecError(f"method {spec!r}: {word!r} cannot be done; {how}.")
+    return word
+
+
 def _option(option: str, spec: str) -> str:
-    if option.startswith(f"{SEGMENTER}:"):
+    if is_model(option):
         return "localizer"
     for name, values in OPTIONS.items():
         if option in values:
             return name
-    known = ", ".join([*(f"~{value}" for values in OPTIONS.values() for value in values), f"~{SEGMENTER}:FOLDER"])
+    known = ", ".join(
+        [
+            *(f"~{value}" for values in OPTIONS.values() for value in values),
+            "~onnx:FOLDER",
+            "~hf:NAME",
+            "~ground:hf:NAME",
+        ]
+    )
     close = did_you_mean(option, [value for values in OPTIONS.values() for value in values])
     raise SpecError(f"method {spec!r}: no option ~{option}; known: {known}.{close}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final
 
-from wherein.localizers import SEGMENTER
+from wherein.localizers import is_model
 from wherein.search.method import Method
 from wherein.server.problems import Problem
 
@@ -20,7 +20,7 @@ def check_method(spec: str, known: Set[str]) -> None:
     """Refuse a method that would open a folder of models; `known` is what the collection was made by."""
     method = Method.parse(spec)
     features = "" if method.words is None else method.words.features
-    if method.localizer.startswith(f"{SEGMENTER}:"):
+    if is_model(method.localizer) or any(":" in step for step in method.steps):
         _refuse(f"method {spec!r}")
     for named in (method.encoder or "", features):
         _require(named, known, said=f"method {spec!r}")

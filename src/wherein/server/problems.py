@@ -33,7 +33,6 @@ _KINDS: Final = {
     413: "TooLarge",
     421: "HostNotAllowed",
     422: "InvalidRequest",
-    431: "TooLarge",
 }
 
 

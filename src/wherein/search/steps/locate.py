@@ -15,12 +15,23 @@ from threadpoolctl import threadpool_limits
 
 from wherein.arrays import Floats, Mask, unit
 from wherein.encoders import Encoder, load
-from wherein.errors import InputError
+from wherein.errors import ImageError, InputError
 from wherein.features import FeatureFamily, load_features
 from wherein.images.image import Image, ImageLike, Pixels, decode
 from wherein.indexing.embed import DEFAULT_FEATURES, detail, thumbnail
 from wherein.limits import checkpoint
-from wherein.localizers import KEYPOINTS, Example, Heatmap, Keyed, Located, Scene, Sought, load_localizer
+from wherein.localizers import (
+    KEYPOINTS,
+    Example,
+    Heatmap,
+    Keyed,
+    Located,
+    Scene,
+    Sought,
+    is_grounded,
+    is_model,
+    load_localizer,
+)
 from wherein.localizers.edges import enlarged, outlined
 from wherein.search.engine import Candidate, Context, Ranked, reordered
 from wherein.search.local import query_features
@@ -51,8 +62,9 @@ def locate(
     model = load(encoder) if isinstance(encoder, str) else encoder
     family = load_features(DEFAULT_FEATURES) if localizer in KEYPOINTS else None
     asked = Query.of(query)
-    scene = scene_of(decode(image, at_least=None if family else detail(model)), model, family)
-    if scene.patches is None and scene.dense is None and family is None:
+    whole = family is not None or is_model(localizer)
+    scene = scene_of(decode(image, at_least=None if whole else detail(model)), model, family)
+    if scene.patches is None and scene.dense is None and family is None and not is_grounded(localizer):
         raise InputError(f"{model.spec} has no patch embeddings, so it cannot say where: use mini.")
     sought = sought_of(asked, model, family)
     return locate_in(scene, sought, where=places(asked), localizer=localizer, refine=refine)
@@ -114,8 +126,18 @@ def sought_of(query: Query, encoder: Encoder, family: FeatureFamily | None = Non
         not_patches=not_patches,
         not_dense=not_dense,
         texts=any(part.text is not None for part in wanted),
+        words=tuple(part.text for part in wanted if part.text is not None),
+        examples=lambda: [_shown(part) for part in wanted if part.image is not None],
         keyed=() if family is None else _keyed(query, family),
     )
+
+
+def _shown(part: Part) -> Image:
+    """An example's own pixels, its region where it has one."""
+    if part.image is None:
+        raise TypeError("the part is a text")
+    image = decode(part.image)
+    return image if part.region is None else image.crop(part.region)
 
 
 def _keyed(query: Query, family: FeatureFamily) -> tuple[Keyed, ...]:
@@ -204,6 +226,7 @@ def scene_of(image: Image, encoder: Encoder, family: FeatureFamily | None = None
         dense=None if encoded.dense is None else encoded.dense[0],
         thumb=_pixels(thumbnail(image)),
         features=None if family is None else family.features(image, side=family.side),
+        file=lambda: image,
     )
 
 
@@ -216,7 +239,17 @@ def stored_scene(view: View, image: int, encoder: Encoder, *, keyed: bool = Fals
         dense=view.grid(image, kind="dense", encoder=encoder),
         thumb=None if thumb is None else _pixels(thumb),
         features=view.local.features(image) if keyed and view.local is not None else None,
+        file=lambda: _opened(view, image),
     )
+
+
+def _opened(view: View, image: int) -> Image | None:
+    """Image number `image` of a view, decoded from its file; None where that cannot be read."""
+    path = view.store.file_path(int(view.images[image]))
+    try:
+        return None if path is None else decode(path)
+    except ImageError:
+        return None
 
 
 def _pixels(jpeg: bytes) -> Pixels:
@@ -281,7 +314,7 @@ def located(one: Candidate, context: Context, sought: Sought, where: Sequence[Bo
     scene = stored_scene(context.view, one.image, context.encoder, keyed=bool(sought.keyed))
     if verified and one.inliers and one.mask is not None:
         return one, region_score(scene, sought, one.mask)
-    if scene.patches is None and scene.dense is None and not sought.keyed:
+    if scene.patches is None and scene.dense is None and not sought.keyed and not is_grounded(method.localizer):
         raise InputError(
             f"{context.view.store.folder}: keeps no patches of {context.encoder.spec}, so hits cannot be located. "
             f"Add them with `wherein index --encoder {context.encoder.spec} --layers global,thumbs,patches`."
