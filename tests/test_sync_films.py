@@ -70,7 +70,7 @@ def test_how_often_is_remembered_and_another_choice_reads_films_again(
     assert did(collection.add()) == {"unchanged": 6}
     collection.add(every=8)
     assert times(collection) == sorted([0.0, 8.0] * 2)
-    assert len(collection.search("yellow", k=99)) == 8
+    assert len(collection.search("yellow", k=99, frames=True)) == 8
 
 
 def test_every_door_takes_how_often(
@@ -88,3 +88,35 @@ def test_every_door_takes_how_often(
     refused = CliRunner().invoke(app, ["index", str(folder), "--every", "soon"])
     assert isinstance(refused.exception, wherein.InputError) or refused.exit_code == 2
     assert times(collection) == [0.0, 4.0, 8.0]
+
+
+def test_a_clip_is_one_hit_in_every_door(
+    collection: wherein.Collection, folder: Path, film: Film, serve: Callable[..., str]
+) -> None:
+    import json
+
+    from typer.testing import CliRunner
+
+    from wherein.cli import app
+
+    film(folder / "clip.mp4", ["green", "yellow", "green", "white", "green"])
+    film(folder / "other.mp4", ["white"])
+    collection.add(folder)
+    remote = wherein.connect(serve(folder))
+    for door in (collection, remote):
+        hits = door.search("green", k=2)
+        assert [hit.image_id.partition("#")[0] for hit in hits] == ["clip.mp4", "holiday/third.png"]
+        assert {hits[0].image_id, *hits[0].others} == {"clip.mp4#t=0", "clip.mp4#t=4", "clip.mp4#t=8"}
+        assert hits[1].others == ()
+        apart = door.search("green", k=3, frames=True)
+        assert {hit.image_id for hit in apart} == {"clip.mp4#t=0", "clip.mp4#t=4", "clip.mp4#t=8"}
+        assert len(door.search("green", k=99)) == 6  # four pictures and two clips
+        inside = door.search("green", among=["clip.mp4#t=2", "clip.mp4#t=6", "red.png"])
+        assert len(inside) == 2
+    said = CliRunner().invoke(app, ["search", "green", "-k", "2", "-c", str(folder)]).stdout
+    assert "(+2 of this clip)" in " ".join(said.split())
+    words = ["search", "green", "-k", "2", "-c", str(folder), "--json"]
+    found = json.loads(CliRunner().invoke(app, words).stdout)["hits"]
+    assert len(found[0]["others"]) == 2
+    found = json.loads(CliRunner().invoke(app, [*words, "--frames"]).stdout)["hits"]
+    assert [hit["others"] for hit in found] == [[], []]

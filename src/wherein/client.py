@@ -384,6 +384,7 @@ def _hit(values: dict[str, Any]) -> Hit:
         seconds=values["seconds"],
         mask=None if mask is None else from_rle(mask),
         inliers=values["inliers"],
+        others=tuple(values["others"]),
     )
 
 

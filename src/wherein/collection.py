@@ -11,7 +11,7 @@ from typing import Self, Unpack
 
 import numpy as np
 
-from wherein.arrays import Floats, Mask
+from wherein.arrays import Floats, Ints, Mask
 from wherein.encoders import Encoder, load
 from wherein.errors import CollectionNotFound, ImageNotFound, InputError, NotPrepared
 from wherein.images.image import MAX_PIXELS, ImageLike
@@ -22,6 +22,7 @@ from wherein.indexing.sync import AddReport, Progress, Settings, Sync
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, whole_number
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
 from wherein.search.calibrate import FEWEST, Measured, measure
+from wherein.search.clips import NO_CLIP
 from wherein.search.engine import Candidate, Ranked, no_surer, notes, rank
 from wherein.search.judgements import Calibration, Curves, Judgement
 from wherein.search.local import OnStep, no_step
@@ -260,7 +261,7 @@ class Collection:
         judged, given = dict[str, dict[str, tuple[float, bool]]](), list(judgements)
         self._keys({image_id for one in given for image_id in one.named})
         for judgement in given:
-            view, _, ranked, measured = self._ranked(Asked.of(judgement.query, {"method": method}))
+            view, _, ranked, measured = self._ranked(Asked.of(judgement.query, {"method": method, "frames": True}))
             if measured is None:
                 raise InputError(
                     f"hits of method {method or 'whole'} cannot be calibrated here: it needs {FEWEST} images, and no "
@@ -379,10 +380,16 @@ class Collection:
         searched = len(view.images) if allowed is None else int(allowed.sum())
         if not searched:
             return view, 0, Ranked((), "cosine"), None
-        ranked = rank(asked.query, view, encoder=encoder, method=asked.method, k=asked.k, allowed=allowed)
+        clips = None if asked.frames else self._clips(view)
+        ranked = rank(asked.query, view, encoder=encoder, method=asked.method, k=asked.k, allowed=allowed, clips=clips)
         family = None if view.local is None else view.local.family
         measured = measure(asked.query, asked.method, ranked, encoder=encoder, family=family)
         return view, searched, no_surer(ranked), measured
+
+    def _clips(self, view: View) -> Ints | None:
+        """(images,) the clip that each image of a view is a frame of; None where none is."""
+        files = self._store.catalogue.clips()
+        return np.array([files.get(key, NO_CLIP) for key in view.images.tolist()], np.int64) if files else None
 
     def _view(self, asked: Asked, on_step: OnStep | None = None) -> tuple[Encoder, View]:
         """What encodes and answers a search; one that can never be answered is refused before anything is loaded."""
@@ -426,13 +433,7 @@ class Collection:
         return shortfalls(covered, living=self._living[1], mend=mend)
 
     def _hit(self, view: View, found: Candidate) -> Hit:
-        key = int(view.images[found.image])
-        if view is not self._known_of:
-            self._known_of, self._known = view, {}  # another process may have renamed files
-        if key not in self._known:
-            image, _ = self._store.catalogue.describe(key)
-            self._known[key] = (image, self._store.file_path(key))
-        image, path = self._known[key]
+        image, path = self._described(view, found.image)
         return Hit(
             image_id=image.image_id,
             score=found.score,
@@ -442,7 +443,18 @@ class Collection:
             seconds=image.seconds,
             mask=found.mask,
             inliers=found.inliers,
+            others=tuple(self._described(view, other)[0].image_id for other in found.others),
         )
+
+    def _described(self, view: View, number: int) -> tuple[ImageRecord, Path | None]:
+        """What the catalogue knows of an image of a view."""
+        key = int(view.images[number])
+        if view is not self._known_of:
+            self._known_of, self._known = view, {}  # another process may have renamed files
+        if key not in self._known:
+            image, _ = self._store.catalogue.describe(key)
+            self._known[key] = (image, self._store.file_path(key))
+        return self._known[key]
 
     def _keys(self, image_ids: str | Iterable[str | Iterable[str]]) -> list[int]:
         keys = []

@@ -50,12 +50,20 @@ class Options(Filters, total=False):
     method: Annotated[str | Method, "how to search: 'whole', 'patches', 'mini+static-9', …; docs/search.md lists them"]
     among: Annotated[Sequence[str] | str | None, "only these image_ids"]
     locate: Annotated[bool, "give every hit the mask and the box of what matched"]
+    frames: Annotated[bool, "every image of a video as a hit of its own; else the best stands for its clip"]
     min_confidence: Annotated[
         float | None, "reject hits less likely to be right than this, from 0 to 1; the ranking keeps them apart"
     ]
 
 
-_DEFAULTS: Final[Mapping[str, object]] = {"k": DEFAULT_K, "method": "", "tags": (), "min_side": 0, "locate": False}
+_DEFAULTS: Final[Mapping[str, object]] = {
+    "k": DEFAULT_K,
+    "method": "",
+    "tags": (),
+    "min_side": 0,
+    "locate": False,
+    "frames": False,
+}
 """What an option is unless it is given; None for those that are not named."""
 
 
@@ -88,6 +96,8 @@ class Asked:
     filter: Filter
     among: tuple[str, ...] | None
     min_confidence: float | None
+    frames: bool = False
+    """Whether every image of a video is a hit of its own."""
 
     @classmethod
     def of(cls, query: Askable, options: Options) -> Self:
@@ -111,6 +121,7 @@ class Asked:
             filter=filter_,
             among=chosen,
             min_confidence=confidence,
+            frames=_flag("frames", options.get("frames", False)),
         )
 
 

@@ -45,6 +45,7 @@ ORDER = (
     "search.unknown",
     "search.local",
     "search.views",
+    "search.clips",
     "search.engine",
     "search",
     "indexing.duplicates",

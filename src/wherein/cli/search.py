@@ -55,6 +55,9 @@ def search(
     after: Annotated[str | None, typer.Option(help="Only from this date on: 2024-05-01, 2024-05 or 2024.")] = None,
     before: Annotated[str | None, typer.Option(help="Only before this date.")] = None,
     tags: Annotated[list[str] | None, typer.Option("--tag", help="Only images with this tag.")] = None,
+    frames: Annotated[
+        bool, typer.Option("--frames", help="Every image of a video as a hit; else the best stands for its clip.")
+    ] = False,
     min_confidence: Annotated[
         float | None, typer.Option(help="Reject hits less likely to be right than this: 0.5.")
     ] = None,
@@ -86,6 +89,7 @@ def search(
             after=after,
             before=before,
             tags=tuple(tags or ()),
+            frames=frames,
             min_confidence=min_confidence,
             locate=(html or export) is not None and _has_patches(opened) if locate is None else locate,
         )

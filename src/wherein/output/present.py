@@ -64,7 +64,7 @@ def as_table(ranking: Ranking) -> Table:
         table.add_column("where", style="dim")
     for number, hit in enumerate(ranking, 1):
         where = "" if hit.box is None else ",".join(f"{value:.2f}" for value in hit.box.xyxy)
-        name = Text(visible(hit.image_id))
+        name = Text(f"{visible(hit.image_id)}{_more(hit)}")
         inliers = "" if hit.inliers is None else str(hit.inliers)
         more = [*([inliers] if verified else []), *([where] if located else [])]
         sure = [_percent(hit)] if calibrated else []
@@ -86,6 +86,11 @@ def no_match(ranking: Ranking) -> str:
 
 def _percent(hit: Hit) -> str:
     return "" if hit.confidence is None else f"{100 * hit.confidence:.0f} %"
+
+
+def _more(hit: Hit) -> str:
+    """How many other images of the clip answer too."""
+    return f" (+{len(hit.others)} of this clip)" if hit.others else ""
 
 
 def visible(name: str) -> str:
@@ -125,6 +130,7 @@ def _entry(hit: Hit) -> dict[str, Any]:
         "size_wh": list(hit.size_wh),
         "seconds": hit.seconds,
         "inliers": hit.inliers,
+        "others": list(hit.others),
     }
 
 
@@ -152,6 +158,7 @@ def _figure(number: int, hit: Hit, thumb: bytes | None) -> str:
     if hit.path is not None:
         picture = f'<a href="{html.escape(hit.path.as_uri())}">{picture}</a>'
     ratio = width / height if height else 1.5
+    name += _more(hit)
     return (
         f'<figure style="--ratio:{ratio:.4f}"><div class="picture">{picture}</div>'
         f'<figcaption><b>{number}</b> <span class="score">{hit.score:.3f}</span> {_percent(hit)} {name}</figcaption>'

@@ -19,6 +19,7 @@ from wherein.images.pyramid import QUERY_SCALES, levels
 from wherein.index.exact import best
 from wherein.indexing.embed import detail
 from wherein.limits import checkpoint
+from wherein.search.clips import best_of_each, others_of
 from wherein.search.evidence import centrality, certain, fused, standardised
 from wherein.search.local import LocalIndex, query_features
 from wherein.search.method import STEPS, Method
@@ -55,6 +56,8 @@ class Candidate:
     box: Box | None = None
     mask: Mask | None = None
     inliers: int | None = None
+    others: tuple[int, ...] = ()
+    """Other images of the same clip that answer too, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +111,17 @@ class _Scored:
     """(images,) the scores before drawings were lowered, where they were."""
 
 
-def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, allowed: Mask | None) -> Ranked:
-    """The best k images, among those `allowed`."""
+def rank(
+    query: Query,
+    view: View,
+    *,
+    encoder: Encoder,
+    method: Method,
+    k: int,
+    allowed: Mask | None,
+    clips: Ints | None = None,
+) -> Ranked:
+    """The best k images, among those `allowed`; with `clips` (images,), the clip of each, one image of a clip."""
     sources = [_by_embedding(query, view, encoder=encoder, method=method)] if method.embeds else []
     examples = _examples(query, view.local, alone=not sources)
     if method.words is not None and view.local is not None and examples:
@@ -118,10 +130,12 @@ def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, 
     unknown = unknown_words(query, encoder)
     # Where no word is known nothing was looked for, so there is nothing to outline.
     steps = [_load_step(word) for word in method.steps if word != "locate" or not unknown.all_words]
-    top = best(scored.scores, k=max([k, *(step.depth for step in steps)]), allowed=_both(allowed, scored.hits))
+    every = _both(allowed, scored.hits)
+    hits = every if clips is None else best_of_each(scored.scores, clips, every)
+    top = best(scored.scores, k=max([k, *(step.depth for step in steps)]), allowed=hits)
     found = zip(top.images.tolist(), top.scores.tolist(), scored.regions(top.images), strict=True)
     ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), scored.kind)
-    context = Context(query, method, encoder, view, scored.scores, examples, allowed, k)
+    context = Context(query, method, encoder, view, scored.scores, examples, allowed if clips is None else hits, k)
     said = unknown.notes + _too_plain(examples)
     if scored.any_style is not None and len(top.scores):
         said += style_note(scored.any_style, scored.scores, last=float(top.scores[:k][-1]))
@@ -130,7 +144,11 @@ def rank(query: Query, view: View, *, encoder: Encoder, method: Method, k: int, 
         ranked = step(context, ranked)
         said += ranked.notes
     now = scored.scores if ranked.scores is None else ranked.scores
-    return Ranked(ranked.candidates[:k], ranked.score_kind, now, said)
+    first = ranked.candidates[:k]
+    if clips is not None:
+        others = others_of([one.image for one in first], scored.scores, clips, every)
+        first = tuple(replace(one, others=same) for one, same in zip(first, others, strict=True))
+    return Ranked(first, ranked.score_kind, now, said)
 
 
 def _both(allowed: Mask | None, hits: Mask | None) -> Mask | None:

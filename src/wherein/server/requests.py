@@ -175,6 +175,7 @@ def hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> HitOut:
         inliers=hit.inliers,
         mask=None if hit.mask is None else mask_out(hit.mask),
         polygons=None if drawn is None else [[(x, y) for x, y in loop] for loop in drawn],
+        others=list(hit.others),
         like=like,
     )
 

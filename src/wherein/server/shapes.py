@@ -105,6 +105,8 @@ class SearchIn(Filters):
     """Say which hits look nearly the same as a better one."""
     among: Annotated[list[ImageId], Field(max_length=500)] | None = None
     """Only these images."""
+    frames: bool = False
+    """Every image of a video as a hit of its own; else the best stands for its clip."""
     min_confidence: Fraction | None = None
     """Reject hits less likely to be right than this; the best of them come back as `rejected`."""
     liked: Annotated[list[ImageId], Field(max_length=200)] = []
@@ -191,6 +193,8 @@ class HitOut(Shape):
     mask: MaskOut | None
     polygons: list[list[tuple[float, float]]] | None = None
     """The mask's outline in [0, 1], to be filled by the even-odd rule; only where polygons were asked for."""
+    others: list[str] = []
+    """The ids of other images of the same video that answer too, best first."""
     like: str | None = None
     """The better hit that this one looks nearly the same as; only where grouping was asked for."""
 

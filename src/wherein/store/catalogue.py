@@ -226,6 +226,13 @@ class Catalogue(Mending):
             (_UNFINISHED,),
         )
 
+    def clips(self) -> dict[int, int]:
+        """image → file of every living image that is a frame of a video."""
+        found = self._db.execute(
+            "SELECT i.id, i.file FROM images i JOIN files f ON f.id = i.file WHERE i.seconds IS NOT NULL AND NOT f.gone"
+        )
+        return dict(found.fetchall())
+
     def rename_image(self, image: int, image_id: str) -> None:
         """Give an image another id; its rows and tags stay."""
         self._claim(self.file_of(image), image_id)

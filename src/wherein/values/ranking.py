@@ -27,6 +27,8 @@ class Hit:
     """The pixels that matched, bool (h, w) at any resolution of the same aspect."""
     inliers: int | None = None
     """How many keypoint matches agree with one view of the object, where they were verified."""
+    others: tuple[str, ...] = ()
+    """The ids of other images of the same video that answer too, best first."""
 
 
 @dataclass(frozen=True, slots=True)

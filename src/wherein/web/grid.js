@@ -80,7 +80,8 @@ export class Grid {
     const caption = h("div", { class: "caption" },
       hit.score === undefined ? null : h("span", { class: "score" }, hit.score.toFixed(3)),
       sure ? h("span", { class: hit.confidence < 0.5 ? "sure low" : "sure" }, percent(hit.confidence)) : null,
-      h("span", { class: "name", title: hit.image_id }, name));
+      h("span", { class: "name", title: hit.image_id }, name),
+      hit.others?.length ? h("span", { class: "others", title: hit.others.join("\n") }, `+${hit.others.length} of this clip`) : null);
     return h("li", { class: "hit", "data-id": hit.image_id, style: { "--ratio": ratio.toFixed(4) } }, open, this.#buttons(hit, name), caption);
   }
 
