@@ -112,7 +112,7 @@ def test_what_cannot_be_looked_at_now_is_not_taken_for_deleted(
     (tmp_path / "elsewhere").mkdir()
     shutil.move(folder / "red.png", tmp_path / "elsewhere" / "red.png")
     (folder / "link.png").symlink_to(tmp_path / "elsewhere" / "red.png")
-    assert did(collection.add(folder)) == {"added": 4}
+    assert did(collection.add(folder, follow_links=True)) == {"added": 4}
     (tmp_path / "elsewhere").rename(tmp_path / "unplugged")
     assert did(collection.add(folder)) == {"unchanged": 3, "skipped": 1}
     assert "link.png" in collection.image_ids()

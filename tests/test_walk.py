@@ -80,6 +80,29 @@ def test_a_linked_folder_elsewhere_is_followed(tmp_path: Path, paint: Paint) -> 
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "link").symlink_to(tmp_path / "elsewhere")
     assert found(tmp_path / "root") == ["link/x.png"]
+    (entry,) = walk(tmp_path / "root", within=[tmp_path])
+    assert entry == Found(
+        tmp_path / "root" / "link" / "x.png",
+        *size_and_time(tmp_path / "elsewhere" / "x.png"),
+        real=tmp_path / "elsewhere" / "x.png",
+    )
+
+
+def size_and_time(path: Path) -> tuple[int, int]:
+    return path.stat().st_size, path.stat().st_mtime_ns
+
+
+def test_links_that_leave_are_passed_over_with_the_way_out(tmp_path: Path, paint: Paint) -> None:
+    paint(tmp_path / "elsewhere" / "x.png", "red")
+    paint(tmp_path / "root" / "own.png", "red")
+    (tmp_path / "root" / "folder").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "root" / "file.png").symlink_to(tmp_path / "elsewhere" / "x.png")
+    (tmp_path / "root" / "notes.txt").symlink_to("/etc/hostname")  # no image: not a word
+    entries = list(walk(tmp_path / "root", within=[tmp_path / "root"]))
+    assert [entry.path.name for entry in entries if isinstance(entry, Found)] == ["own.png"]
+    told = {entry.path.name: entry.reason for entry in entries if isinstance(entry, Passed)}
+    assert told.keys() == {"folder", "file.png"}
+    assert all("--follow-links" in reason for reason in told.values())
 
 
 def test_links_that_lead_nowhere_say_so_and_the_rest_is_found(tmp_path: Path, paint: Paint) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import BinaryIO, Self, Unpack
 
 import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
 from wherein.encoders import Encoder, load
-from wherein.errors import CollectionNotFound, ImageNotFound, InputError, NotPrepared
+from wherein.errors import CollectionNotFound, ImageNotFound, InputError, NotPrepared, UnreadableImage
 from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.layer_choice import describe_layers, kinds_to_keep, shortfalls
@@ -127,6 +127,7 @@ class Collection:
         workers: int | None = None,
         max_pixels: int = MAX_PIXELS,
         every: float | str | None = None,
+        follow_links: bool | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
@@ -134,7 +135,8 @@ class Collection:
         What is indexed already is skipped. `layers` join those the collection keeps; a new one keeps them alone, or
         `DEFAULT_KINDS` of `wherein.indexing.embed`. A new `encoder` fills new layers beside the old ones, which serve
         until the new are complete. A file that cannot be used is reported, never raised. Of a video, its keyframes,
-        changes of scene and one image `every` few seconds are kept: as it was said last, or 5.
+        changes of scene and one image `every` few seconds are kept: as it was said last, or 5. Links that leave the
+        folders are taken in only with `follow_links`, which is remembered.
         """
         threads = default_workers() if workers is None else whole_number("workers", workers, least=1)
         pixels = whole_number("max_pixels", max_pixels, least=1)
@@ -145,6 +147,8 @@ class Collection:
         with self._store.writing():
             if not sources:
                 folders = list(self.roots.values())
+            if follow_links is not None:
+                self._store.follow_links(follow_links)
             made_by = load(spec, threads=1)  # one thread a call: the workers call side by side
             kinds = kinds_to_keep(self._store.manifest, encoder=made_by.spec, asked=layers)
             try:
@@ -340,6 +344,17 @@ class Collection:
     def thumb(self, image_id: str) -> bytes | None:
         """A small JPEG of an image, where the collection keeps one."""
         return self._store.thumb(self._keys([image_id])[0])
+
+    def open_file(self, image_id: str) -> BinaryIO:
+        """The file of an image, opened as it was indexed: through no link that was turned since, with the same content.
+
+        An image that was added from memory has none, and another's may be gone: UnreadableImage says so.
+        """
+        self._store.refresh()
+        original = self._store.original(self._keys([image_id])[0])
+        if original is None:
+            raise UnreadableImage(f"{image_id}: was added from memory and has no file. Its thumbnail is kept.")
+        return original.open()
 
     def info(self) -> Info:
         """What the collection holds, and its bytes per image."""

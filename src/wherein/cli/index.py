@@ -46,6 +46,13 @@ def index(
     ] = None,
     device: DeviceOption = None,
     trust_remote_code: TrustOption = False,
+    follow_links: Annotated[
+        bool | None,
+        typer.Option(
+            "--follow-links/--no-follow-links",
+            help="Take in what links lead to outside the folders. As last time, or no.",
+        ),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and keep the collection up to date.")] = False,
     json_: JsonOption = False,
 ) -> None:
@@ -65,6 +72,7 @@ def index(
             "encoder": encoder,
             "layers": kinds,
             "every": every,
+            "follow_links": follow_links,
             "workers": workers,
             "max_pixels": max_pixels or MAX_PIXELS,
         }

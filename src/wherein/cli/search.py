@@ -98,7 +98,7 @@ def search(
         if export is not None:
             from wherein.output.exports import export as write
 
-            typer.echo(f"wrote {write(ranking, export, thumb_of=opened.thumb)}", err=True)
+            typer.echo(f"wrote {write(ranking, export, thumb_of=opened.thumb, file_of=opened.open_file)}", err=True)
         _show(ranking, opened, json_=json_, end=None if not paths else "\0" if null else "\n", html=html)
     if not ranking:
         raise typer.Exit(1)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -94,6 +94,10 @@ class _Marks:
         return len(self.seconds) == self.packets
 
 
+def _name(source: str | os.PathLike[str] | BinaryIO) -> str:
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else "the video"
+
+
 def _keyframe_times(container: Any, stream: Any) -> _Marks:
     times, keys = list[float](), list[float]()
     for packet in container.demux(stream):
@@ -133,22 +137,23 @@ def _thumbnail(frame: Any) -> Floats:
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
+def _opened(source: str | os.PathLike[str] | BinaryIO) -> Iterator[Any]:
     """A video file, to be decoded; what goes wrong meanwhile is told by its name."""
+    path = _name(source)
     try:
         import av
     except ImportError:
-        raise MissingExtra(f"{os.fspath(path)}: video needs an extra: pip install 'wherein[video]'.") from None
+        raise MissingExtra(f"{path}: video needs an extra: pip install 'wherein[video]'.") from None
     try:
-        with av.open(os.fspath(path)) as container:
+        with av.open(path if isinstance(source, str | os.PathLike) else source) as container:
             if not container.streams.video:
-                raise UnreadableImage(f"{os.fspath(path)}: has no video stream, only {len(container.streams)} other.")
+                raise UnreadableImage(f"{path}: has no video stream, only {len(container.streams)} other.")
             yield container
     except InputError:
         raise
     except Exception as error:  # libav raises one class per error code
         reason = getattr(error, "strerror", None) or error
-        raise UnreadableImage(f"{os.fspath(path)}: cannot be decoded ({reason}). Re-encode the file.") from error
+        raise UnreadableImage(f"{path}: cannot be decoded ({reason}). Re-encode the file.") from error
 
 
 def _upright(frame: Any) -> Image:
@@ -173,7 +178,7 @@ def seconds_of(written: str | float) -> float:
     return seconds
 
 
-def frame_at(path: str | os.PathLike[str], seconds: float) -> Image:
+def frame_at(path: str | os.PathLike[str] | BinaryIO, seconds: float) -> Image:
     """The frame of a video that is shown at a second, be it a keyframe or not."""
     with _opened(path) as container:
         stream = container.streams.video[0]
@@ -184,5 +189,5 @@ def frame_at(path: str | os.PathLike[str], seconds: float) -> Image:
                 break
             shown = frame
     if shown is None:
-        raise UnreadableImage(f"{os.fspath(path)}: has no frame at {seconds:g} s. Choose an earlier one.")
+        raise UnreadableImage(f"{_name(path)}: has no frame at {seconds:g} s. Choose an earlier one.")
     return _upright(shown)

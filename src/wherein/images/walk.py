@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,10 @@ from wherein.images.image import IMAGE_SUFFIXES, looks_like_image
 from wherein.images.video import VIDEO_SUFFIXES
 
 _TS_PACKET: Final = 188
+LEAVES: Final = (
+    "is a link that leaves the indexed folders; index with --follow-links to take in what it leads to, or index that"
+)
+"""Why a link is not followed."""
 _LATEST_NS: Final = 2**63 - 1
 """The largest whole number of an SQLite column."""
 
@@ -23,6 +27,8 @@ class Found:
     path: Path
     size: int
     mtime_ns: int
+    real: Path | None = None
+    """Where links led, if it was reached by some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +39,16 @@ class Passed:
     reason: str
 
 
-def walk(folder: Path) -> Iterator[Found | Passed]:
+def walk(folder: Path, *, real: Path | None = None, within: Sequence[Path] | None = None) -> Iterator[Found | Passed]:
     """Every image and video below `folder`, by name, each folder once. Hidden names are left out.
 
-    Links to folders are followed last, so that a file reachable both ways keeps its own path.
+    Links to folders are followed last, so that a file reachable both ways keeps its own path; with `within`, only
+    links that lead into one of those folders. `real` is where `folder` is, if it was reached by a link itself.
     """
     seen = set[tuple[int, int]]()
-    waiting, linked = [folder], list[Path]()
+    waiting, linked = [(folder, real)], list[tuple[Path, Path | None]]()
     while waiting or linked:
-        current = waiting.pop() if waiting else linked.pop(0)
+        current, at = waiting.pop() if waiting else linked.pop(0)
         try:
             status = current.stat()
             if (status.st_dev, status.st_ino) in seen:
@@ -51,18 +58,31 @@ def walk(folder: Path) -> Iterator[Found | Passed]:
         except OSError as error:
             yield Passed(current, f"folder cannot be read ({error.strerror}); check its permissions")
             continue
-        folders = list[Path]()
+        folders = list[tuple[Path, Path | None]]()
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            path = Path(entry.path)
-            if _is_folder(entry):
-                (linked if entry.is_symlink() else folders).append(path)
-            else:
-                found = look(path)
-                if found is not None:
-                    yield found
+            path, is_folder = Path(entry.path), _is_folder(entry)
+            leads = _real(path) if entry.is_symlink() else None if at is None else at / entry.name
+            found = None if is_folder else look(path, real=leads)
+            if (is_folder or isinstance(found, Found)) and entry.is_symlink() and _leaves(leads, within):
+                yield Passed(path, LEAVES)
+            elif is_folder:
+                (linked if entry.is_symlink() else folders).append((path, leads))
+            elif found is not None:
+                yield found
         waiting.extend(reversed(folders))
+
+
+def _leaves(real: Path | None, within: Sequence[Path] | None) -> bool:
+    return within is not None and (real is None or not any(real.is_relative_to(folder) for folder in within))
+
+
+def _real(path: Path) -> Path | None:
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return None
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -77,7 +97,7 @@ def _is_transport_stream(head: bytes) -> bool:
     return len(head) > _TS_PACKET and head[0] == head[_TS_PACKET] == ord("G")
 
 
-def look(path: Path) -> Found | Passed | None:
+def look(path: Path, *, real: Path | None = None) -> Found | Passed | None:
     """One file: Found when its name or first bytes are an image's or a video's; None when it is neither."""
     try:
         str(path).encode("utf-8")
@@ -96,7 +116,7 @@ def look(path: Path) -> Found | Passed | None:
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
         return Passed(path, reason) if path.suffix.lower() in IMAGE_SUFFIXES | VIDEO_SUFFIXES else None
-    return Found(path, status.st_size, storable_time(status.st_mtime_ns))
+    return Found(path, status.st_size, storable_time(status.st_mtime_ns), real)
 
 
 def storable_time(mtime_ns: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wherein.errors import InputError
-from wherein.images.walk import Found, Passed, look, printable, walk
+from wherein.images.walk import LEAVES, Found, Passed, look, printable, walk
 from wherein.store.store import Store
 
 
@@ -17,12 +17,17 @@ def roots_below(store: Store, folder: Path) -> list[Path]:
     return [root for root in roots if root != folder and root.is_relative_to(folder)]
 
 
-def look_at(target: Path) -> Iterator[Found | Passed]:
-    """What is there to read in a folder, or of a file."""
-    if target.is_dir():
-        yield from walk(target)
+def look_at(store: Store, target: Path, base: Path) -> Iterator[Found | Passed]:
+    """What is at a target below the root `base`; links are followed as far as the collection allows."""
+    manifest, real = store.manifest, target.resolve() if target.exists() else target
+    within = None if manifest.follow_links else [store.root_path(name).resolve() for name in manifest.roots]
+    led = None if real == base.resolve() / target.relative_to(base) else real
+    if led is not None and within is not None and not any(led.is_relative_to(root) for root in within):
+        yield Passed(target, LEAVES)
+    elif target.is_dir():
+        yield from walk(target, real=led, within=within)
     elif os.path.lexists(target):
-        found = look(target)
+        found = look(target, real=led)
         yield found if found is not None else Passed(target, "is not an image or a video")
 
 

@@ -158,7 +158,8 @@ class Sync:
         skipped = self._store.catalogue.skipped(root)
         unseen, blocked, again = dict(known), dict[str, Skipped](), set[str]()
         inner = roots_below(self._store, base)
-        for found in look_at(target):
+        links, home = dict[str, str](), base.resolve()
+        for found in look_at(self._store, target, base):
             if any(found.path.is_relative_to(other) for other in inner):
                 continue  # it is in the collection already, under the name of its own root
             path = found.path.relative_to(base).as_posix()
@@ -168,6 +169,9 @@ class Sync:
                 self._skip(Skip(printable(found.path), found.reason))
                 continue
             unseen.pop(path, None)
+            if found.real is not None:
+                inside = found.real.is_relative_to(home)
+                links[path] = found.real.relative_to(home).as_posix() if inside else str(found.real)
             file, size, mtime = known.get(path, (0, -1, -1))
             record = FileRecord(root, path, found.size, found.mtime_ns)
             task = Task(record, image_id_of(root, path), found.path)
@@ -181,6 +185,8 @@ class Sync:
             else:
                 self._fresh.update([(root, path)] if not file else [])
                 self._tasks[root, path] = task
+        with self._store.catalogue.transaction():
+            self._store.catalogue.put_links(root, scope, links)
         hidden = list(blocked)
         lost = {path: file for path, (file, _, _) in unseen.items() if not _below(path, hidden)}
         self._gone.update({(root, path): file for path, file in lost.items()})

@@ -19,6 +19,7 @@ from wherein.errors import ImageError, UnreadableImage
 from wherein.images.image import MAX_PIXELS, Image, ImageLike, decode, may_pass, read_bytes
 from wherein.images.video import EVERY, is_video, keyframe_id, keyframes
 from wherein.indexing.embed import LayerMaker, Prepared, piece_of
+from wherein.store.originals import content_hash
 from wherein.store.store import Piece
 from wherein.values.records import FileRecord
 
@@ -255,14 +256,11 @@ def _hash(data: bytes) -> bytes:
 
 
 def _hash_file(path: Path) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
     try:
         with path.open("rb") as file:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
+            return content_hash(file)
     except OSError as error:
         raise UnreadableImage(f"{path}: cannot be read ({error.strerror}).") from error
-    return digest.digest()
 
 
 def _without_name(reason: str, task: Task) -> str:

@@ -15,12 +15,12 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
 from wherein.arrays import Mask
-from wherein.errors import ImageError, InputError
+from wherein.errors import ImageError, InputError, UnreadableImage
 from wherein.images.image import ImageLike, Pixels, decode
 from wherein.store.shards import unwritable_told, write_durably
 from wherein.values.masks import box_mask, mask_box, resized, to_rle
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wherein.values.ranking import Hit, Ranking
 
 ThumbOf = Callable[[str], bytes | None]
+FileOf = Callable[[str], BinaryIO]
 
 MARK: Final = (255, 122, 47)
 DIMMED: Final = 0.35
@@ -37,10 +38,11 @@ _WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
 _OVERLAY_SIDE: Final = 1024
 
 
-def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf = lambda _: None) -> Path:
+def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf = lambda _: None, file_of: FileOf | None = None) -> Path:
     """Write a ranking as `coco:FILE`, `fiftyone:FOLDER` or `overlays:FOLDER`; returns what was written.
 
-    `thumb_of` (a collection's `thumb`) shows hits whose file is a video, or not here.
+    `thumb_of` (a collection's `thumb`) shows hits whose file is a video, or not here; `file_of` (its `open_file`) opens
+    the others as they were indexed, where a path may lead elsewhere by now.
     """
     kind, _, name = target.partition(":")
     if kind not in ("coco", "fiftyone", "overlays") or not name:
@@ -50,9 +52,9 @@ def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf = lambda _: None)
         if kind == "coco":
             write_durably(path, json.dumps(coco(ranking), ensure_ascii=False).encode())
         elif kind == "fiftyone":
-            write_fiftyone(ranking, path, thumb_of=thumb_of)
+            write_fiftyone(ranking, path, thumb_of=thumb_of, file_of=file_of)
         else:
-            write_overlays(ranking, path, thumb_of=thumb_of)
+            write_overlays(ranking, path, thumb_of=thumb_of, file_of=file_of)
     return path
 
 
@@ -123,7 +125,7 @@ def _at_size(mask: Mask | None, box: Box | None, *, size_wh: tuple[int, int]) ->
     return box_mask(box or _WHOLE, size_wh=size_wh) if mask is None else resized(mask, size_wh=size_wh)
 
 
-def write_fiftyone(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf) -> None:
+def write_fiftyone(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf, file_of: FileOf | None = None) -> None:
     """A folder in FiftyOne's COCODetectionDataset layout: `data/` with the pictures, `labels.json`.
 
     Pictures are linked where the disk can, else copied; a keyframe or an image from memory is its thumb.
@@ -132,14 +134,15 @@ def write_fiftyone(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf) -> None
     data.mkdir(parents=True, exist_ok=True)
     names = []
     for number, hit in enumerate(ranking, 1):
-        whole = hit.path is not None and hit.seconds is None and hit.path.is_file()
-        suffix = hit.path.suffix if whole and hit.path is not None else ".jpg"
-        name = f"{number:04d}-{_plain(hit.image_id)}{suffix}"
-        if whole and hit.path is not None:
-            _link(hit.path, data / name)
-        else:
-            write_durably(data / name, thumb_of(hit.image_id) or _png(np.zeros((*hit.size_wh[::-1], 3), np.uint8)))
-        names.append(name)
+        stem = f"{number:04d}-{_plain(hit.image_id)}"
+        try:
+            with _file(hit, file_of) as file:
+                names.append(f"{stem}{hit.path.suffix if hit.path is not None else ''}")
+                _link(file, data / names[-1])
+        except ImageError:
+            names.append(f"{stem}.jpg")
+            black = np.zeros((*hit.size_wh[::-1], 3), np.uint8)
+            write_durably(data / names[-1], thumb_of(hit.image_id) or _png(black))
     write_durably(folder / "labels.json", json.dumps(coco(ranking, names=names), ensure_ascii=False).encode())
 
 
@@ -147,19 +150,31 @@ def _plain(image_id: str) -> str:
     return re.sub(r"[^\w-]+", "_", Path(image_id).stem)[:80]
 
 
-def _link(source: Path, target: Path) -> None:
+def _file(hit: Hit, file_of: FileOf | None) -> BinaryIO:
+    """The picture's own file, opened; an ImageError where it has none, as a frame of a video and one from memory."""
+    if hit.path is None or hit.seconds is not None:
+        raise UnreadableImage(f"{hit.image_id}: has no file of its own.")
+    try:
+        return file_of(hit.image_id) if file_of is not None else hit.path.open("rb")
+    except OSError as error:
+        raise UnreadableImage(f"{hit.path}: cannot be read ({error.strerror}).") from error
+
+
+def _link(source: BinaryIO, target: Path) -> None:
+    """The open file under another name, linked where the disk can, else copied."""
     target.unlink(missing_ok=True)
     try:
-        os.link(source, target)
+        os.link(f"/proc/self/fd/{source.fileno()}", target, follow_symlinks=True)
     except OSError:
-        shutil.copyfile(source, target)
+        with target.open("wb") as file:
+            shutil.copyfileobj(source, file)
 
 
-def write_overlays(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf) -> None:
+def write_overlays(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf, file_of: FileOf | None = None) -> None:
     """One PNG a hit, named by its rank: its region outlined, the rest dimmed."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, hit in enumerate(ranking, 1):
-        pixels = _picture(hit, thumb_of)
+        pixels = _picture(hit, thumb_of, file_of)
         if pixels is not None:
             mask = _at_size(hit.mask, hit.box, size_wh=(pixels.shape[1], pixels.shape[0]))
             write_durably(folder / f"{number:04d}-{_plain(hit.image_id)}.png", _png(overlay(pixels, mask)))
@@ -179,11 +194,12 @@ def _small(source: ImageLike) -> Pixels:
     return image.resized((max(1, round(image.size_wh[0] * scale)), max(1, round(image.size_wh[1] * scale))))
 
 
-def _picture(hit: Hit, thumb_of: ThumbOf) -> Pixels | None:
+def _picture(hit: Hit, thumb_of: ThumbOf, file_of: FileOf | None) -> Pixels | None:
     """The image; its thumb where the file is a video or gone."""
     try:
         if hit.path is not None and hit.seconds is None:
-            return _small(hit.path)
+            with _file(hit, file_of) as file:
+                return _small(file.read())
     except ImageError:
         pass
     thumb = thumb_of(hit.image_id)

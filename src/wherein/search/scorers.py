@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from wherein.index.exact import Exact
 from wherein.limits import checkpoint
 from wherein.search.evidence import standardised
 from wherein.search.expansion import GRAPH_NEIGHBOURS, nearest
+from wherein.store.originals import Original
 from wherein.store.shards import Array, in_parallel
 from wherein.values.region import Box, iou, overlap
 
@@ -268,17 +268,17 @@ class TheoreticalScorer:
 
     kind = "cosine"
 
-    def __init__(self, paths: Sequence[Path | None], encoder: Encoder) -> None:
-        self._paths, self._encoder = paths, encoder
+    def __init__(self, files: Sequence[Original | None], encoder: Encoder) -> None:
+        self._files, self._encoder = files, encoder
 
     def scores(self, queries: Floats, where: Box | None) -> Floats:
         """Cosines with the crops; an image whose file cannot be read scores −1."""
         if where is None:
             raise QueryError("method theoretical crops every image to the query's box: say where with --where.")
-        scores = np.full((len(queries), len(self._paths)), -1.0, np.float32)
-        for start in range(0, len(self._paths), _BLOCK):
-            checkpoint(start, of=len(self._paths))
-            read, rows = crop_embeddings(self._paths[start : start + _BLOCK], where, self._encoder)
+        scores = np.full((len(queries), len(self._files)), -1.0, np.float32)
+        for start in range(0, len(self._files), _BLOCK):
+            checkpoint(start, of=len(self._files))
+            read, rows = crop_embeddings(self._files[start : start + _BLOCK], where, self._encoder)
             scores[:, start + read] = queries @ rows.T
         return scores
 
@@ -288,17 +288,20 @@ class TheoreticalScorer:
 
 
 def crop_embeddings(
-    paths: Sequence[Path | None], place: Box, encoder: Encoder, *, at_least: Detail | None = None
+    files: Sequence[Original | None], place: Box, encoder: Encoder, *, at_least: Detail | None = None
 ) -> tuple[Ints, Floats]:
     """A place in image files, cropped and encoded: which of them could be read (n,), and their embeddings (n, d)."""
 
-    def crop(path: Path | None) -> Pixels | None:
+    def crop(file: Original | None) -> Pixels | None:
+        if file is None:
+            return None
         try:
-            return None if path is None else encoder.prepare(decode(path, at_least=at_least).crop(place))
+            image = decode(file.read(), at_least=at_least, name=str(file.path))
+            return encoder.prepare(image.crop(place))
         except ImageError:
             return None
 
-    crops = {number: made for number, made in enumerate(in_parallel(crop, paths)) if made is not None}
+    crops = {number: made for number, made in enumerate(in_parallel(crop, files)) if made is not None}
     if not crops:
         return np.zeros(0, np.int64), np.zeros((0, encoder.dim), np.float32)
     return np.array(list(crops), np.int64), encoder.images(np.stack(list(crops.values()))).global_

@@ -132,7 +132,7 @@ class Views:
         elif method.search == "patches":
             scorer = self._patches(layer, places, encoder, method)
         elif method.search == "theoretical":
-            scorer = TheoreticalScorer([self._store.file_path(key) for key in places.images.tolist()], encoder)
+            scorer = TheoreticalScorer([self._store.original(key) for key in places.images.tolist()], encoder)
         else:
             rows = self._augmented(layer, places, method) if method.augmented else self._matrix(layer, places.rows)
             scorer = WholeScorer(rows, places.owners, places.boxes)

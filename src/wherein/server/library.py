@@ -9,13 +9,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 import anyio.to_thread
 
 import wherein
 from wherein.collection import Collection
-from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage
+from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage, UnreadableImage
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.images.video import frame_at, is_video
 from wherein.server.lanes import Lane, is_slow, patiently
@@ -252,29 +252,32 @@ def check_upload(data: bytes, *, max_pixels: int, name: str) -> Image:
         raise OversizedImage(f"{name}: has more than the {max_pixels:,} pixels taken here. Send it smaller.") from None
 
 
-def readable_file(collection: Collection, image_id: str) -> Path:
-    """The file of an image, if it may be read: inside the collection's roots, links followed, and an image or video."""
-    path = collection.details(image_id).path
-    if path is None:
+def original_of(collection: Collection, image_id: str) -> BinaryIO:
+    """The file of an image, opened as it was indexed, if it is still an image or a video."""
+    details = collection.details(image_id)
+    if details.path is None:
         raise Problem(404, f"{image_id}: was added from memory and has no file. Its thumbnail is kept.")
-    roots = [root.resolve() for root in collection.roots.values()]
-    real = path.resolve()
-    if not real.is_file() or not any(real.is_relative_to(root) for root in roots):
-        raise Problem(404, f"{image_id}: its file is gone, or a link leads out of the collection's folders.")
-    with real.open("rb") as file:
-        head = file.read(32)
-    if not (looks_like_image(head) or is_video(path) or path.suffix.lower() in IMAGE_SUFFIXES):
+    try:
+        file = collection.open_file(image_id)
+    except UnreadableImage:
+        raise Problem(
+            404, f"{image_id}: its file is gone or has changed, or a link leads elsewhere. Index the folder again."
+        ) from None
+    head = file.read(32)
+    file.seek(0)
+    if not (looks_like_image(head) or is_video(details.path) or details.path.suffix.lower() in IMAGE_SUFFIXES):
+        file.close()
         raise Problem(404, f"{image_id}: its file is no longer an image. Index the folder again.")
-    return real
+    return file
 
 
 def picture_of(collection: Collection, image_id: str, *, side: int) -> Image:
     """An image, decoded so that its longer side has about `side` pixels or more."""
     details = collection.details(image_id)
-    path = readable_file(collection, image_id)
-    if details.seconds is None:
-        return decode(path, at_least=lambda _: side, max_pixels=MAX_PIXELS, name=image_id)
-    return frame_at(path, details.seconds)
+    with original_of(collection, image_id) as file:
+        if details.seconds is None:
+            return decode(file.read(), at_least=lambda _: side, max_pixels=MAX_PIXELS, name=image_id)
+        return frame_at(file, details.seconds)
 
 
 def example_of(collection: Collection, image_id: str) -> ImageLike:
@@ -282,7 +285,8 @@ def example_of(collection: Collection, image_id: str) -> ImageLike:
     details = collection.details(image_id)
     try:
         if details.seconds is None:
-            return readable_file(collection, image_id)
+            with original_of(collection, image_id) as file:
+                return file.read()
         return picture_of(collection, image_id, side=1024).pixels
     except (Problem, ImageError):
         thumb = collection.thumb(image_id)

@@ -100,7 +100,7 @@ async def write_hits(served: Served, asked: SearchIn, target: str, *, max_pixels
     def run(collection: Collection) -> None:
         _, ranking, _ = _searched(served, collection, asked, {}, max_pixels=max_pixels)
         page = replace(ranking, hits=ranking.hits[asked.offset : asked.offset + asked.k])
-        export(page, target, thumb_of=collection.thumb)
+        export(page, target, thumb_of=collection.thumb, file_of=collection.open_file)
 
     await served.searching(run, method=asked.method)
 

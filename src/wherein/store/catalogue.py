@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from wherein.store.database import Cursor, connect
 from wherein.store.mending import Mending
-from wherein.store.schema import TABLES
+from wherein.store.schema import LATER_TABLES, TABLES
 from wherein.store.shards import Written
 from wherein.values.records import FileRecord, Filter, ImageRecord
 from wherein.values.region import Box
@@ -381,6 +381,25 @@ class Catalogue(Mending):
             "FROM images i JOIN files f ON f.id = i.file"
         ).fetchone()
         return live, gone, self._db.execute("SELECT COUNT(*) FROM skipped").fetchone()[0]
+
+    # links
+
+    def put_links(self, root: str, scope: str, links: Mapping[str, str]) -> None:
+        """Where links lead by which files of a root are reached, path → target; those below `scope` are replaced."""
+        self._db.execute(LATER_TABLES)
+        below = f"{scope}/" if scope else ""
+        self._db.execute(
+            "DELETE FROM links WHERE root = ? AND (path = ? OR substr(path, 1, ?) = ?)",
+            (root, scope, len(below), below),
+        )
+        self._db.executemany("INSERT INTO links VALUES (?,?,?)", ((root, *link) for link in links.items()))
+
+    def link(self, root: str, path: str) -> str | None:
+        """Where the links led by which a file was reached; None where there were none."""
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'links'").fetchone():
+            return None
+        found = self._db.execute("SELECT target FROM links WHERE root = ? AND path = ?", (root, path)).fetchone()
+        return None if found is None else str(found[0])
 
     # tags and skipped files
 

@@ -32,3 +32,9 @@ CREATE TABLE skipped(
   root TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
   means TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
 """
+
+LATER_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS links(
+  root TEXT NOT NULL, path TEXT NOT NULL, target TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
+"""
+"""Tables that older collections lack; a writer adds them, a reader does without."""

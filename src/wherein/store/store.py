@@ -22,6 +22,7 @@ import numpy as np
 from wherein.errors import CollectionCorrupt, CollectionError, CollectionLocked, CollectionNotFound
 from wherein.store.catalogue import Catalogue
 from wherein.store.derived import Derived
+from wherein.store.originals import Original
 from wherein.store.shards import (
     TEMPORARY,
     Array,
@@ -71,6 +72,8 @@ class Manifest:
     layers: Mapping[str, Layer] = field(default_factory=dict)
     every: float | None = None
     """Seconds that a video may go on without an image; None: its videos were read before there was a choice."""
+    follow_links: bool = False
+    """Whether links that leave the roots are followed while indexing."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -83,7 +86,13 @@ class Manifest:
                     "Upgrade wherein, or index into a new collection."
                 )
             layers = {n: Layer(**{**v, "shape": tuple(v["shape"])}) for n, v in values["layers"].items()}
-            return cls(str(values["encoder"]), dict(values["roots"]), layers, values.get("every"))
+            return cls(
+                str(values["encoder"]),
+                dict(values["roots"]),
+                layers,
+                values.get("every"),
+                bool(values.get("follow_links")),
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CollectionCorrupt(
                 f"{path}: is not a valid manifest ({error}). Restore it, or delete the collection."
@@ -94,6 +103,7 @@ class Manifest:
         layers = {name: asdict(layer) for name, layer in self.layers.items()}
         document = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
         document |= {} if self.every is None else {"every": self.every}
+        document |= {"follow_links": True} if self.follow_links else {}
         write_durably(path, json.dumps(document, indent=2, ensure_ascii=False).encode())
 
 
@@ -259,6 +269,11 @@ class Store:
             made.unlink(missing_ok=True)
         return freed
 
+    def follow_links(self, follow: bool) -> None:
+        """Whether links that leave the roots are followed, from now on."""
+        if self.manifest.follow_links != follow:
+            self._save(replace(self.manifest, follow_links=follow))
+
     def serve(self, encoder: str) -> None:
         """Search with `encoder` from now on."""
         if self.manifest.encoder != encoder:
@@ -293,6 +308,13 @@ class Store:
         """The file an image comes from; None for one that was added from memory."""
         _, file = self.catalogue.describe(image)
         return None if file.root == MEMORY_ROOT else self.root_path(file.root) / file.path
+
+    def original(self, image: int) -> Original | None:
+        """The file an image comes from, to be opened as it was indexed; None for one that was added from memory."""
+        _, file = self.catalogue.describe(image)
+        if file.root == MEMORY_ROOT:
+            return None
+        return Original(self.root_path(file.root), file, self.catalogue.link(file.root, file.path))
 
     def array(self, layer: str, shard: int) -> Array:
         """The rows of one shard, mapped."""

@@ -37,12 +37,12 @@ class ZoomStep:
         first = ranked.candidates[: self.depth]
         if len(first) < 2:
             return ranked
-        paths = [context.view.store.file_path(int(context.view.images[one.image])) for one in first]
+        files = [context.view.store.original(int(context.view.images[one.image])) for one in first]
         seen = np.zeros(len(first), np.float32)
         for group in groups:
             if group.where is not None:
                 enough = _enough(group.where, max(context.encoder.input_hw))
-                read, rows = crop_embeddings(paths, group.where, context.encoder, at_least=enough)
+                read, rows = crop_embeddings(files, group.where, context.encoder, at_least=enough)
                 if len(read):
                     seen[read] += group.weight * standardised((rows @ group.vectors.T).max(axis=1))
         return reordered(ranked, first, seen)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import os
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
+from starlette.background import BackgroundTask
 
 from wherein.collection import Collection
 from wherein.encoders import families
 from wherein.kernels import KERNELS
 from wherein.search.method import AUGMENT, SEARCHES, STEPS, Method
-from wherein.server.library import Served, readable_file
+from wherein.server.library import Served, original_of
 from wherein.server.places import Places, file_name
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
@@ -131,12 +134,25 @@ _TYPES = {
 @router.get("/collections/{name}/original", response_class=FileResponse)
 async def original(served: ServedHere, image_id: ImageIdQuery) -> FileResponse:
     """The image's own file; only files inside the collection's folders are ever sent."""
-    path = await served.looking(lambda found: readable_file(found, image_id))
+
+    def look(found: Collection) -> tuple[BinaryIO, Path]:
+        return original_of(found, image_id), found.details(image_id).path or Path(image_id)
+
+    file, path = await served.looking(look)
     kind = _TYPES.get(path.suffix.lower(), "application/octet-stream")
     try:
         name = path.name.encode().decode()
     except UnicodeError:
+        file.close()
         raise Problem(404, "the file's name is not valid Unicode.") from None
     disposition = "inline" if kind.startswith("image/") else "attachment"
     headers = {"content-security-policy": "sandbox; default-src 'none'", "cache-control": "private, max-age=60"}
-    return FileResponse(path, media_type=kind, filename=name, content_disposition_type=disposition, headers=headers)
+    return FileResponse(
+        f"/dev/fd/{file.fileno()}",  # the file that was checked, whatever its path leads to by now
+        media_type=kind,
+        filename=name,
+        content_disposition_type=disposition,
+        headers=headers,
+        stat_result=os.fstat(file.fileno()),
+        background=BackgroundTask(file.close),
+    )
