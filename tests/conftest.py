@@ -150,7 +150,7 @@ def film() -> Callable[..., Path]:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., str]]:
-    """`serve(folder, …, settings=…)` serves collections for real, on a free port; returns the address."""
+    """`serve(folder, …, settings=…, bounds=…)` serves collections for real, on a free port; returns the address."""
     import threading
     import time
     from contextlib import ExitStack
@@ -158,14 +158,14 @@ def serve() -> Iterator[Callable[..., str]]:
     import uvicorn
 
     from wherein.server.app import create_app
+    from wherein.server.connections import Bounds, config
     from wherein.server.settings import Settings
 
     with ExitStack() as stopping:
 
-        def start(*folders: Path, settings: Settings | None = None) -> str:
+        def start(*folders: Path, settings: Settings | None = None, bounds: Bounds | None = None) -> str:
             app = create_app(folders, settings)
-            config = uvicorn.Config(app, port=0, log_level="warning", ws="none", timeout_graceful_shutdown=1)
-            server = uvicorn.Server(config)
+            server = uvicorn.Server(config(app, bounds=bounds, port=0, timeout_graceful_shutdown=1))
             thread = threading.Thread(target=server.run)
             thread.start()
 

@@ -47,6 +47,7 @@ def serve(
 
     from wherein.indexing.locations import nearest
     from wherein.server.app import create_app
+    from wherein.server.connections import config
     from wherein.server.settings import Settings, is_loopback
 
     use_models(device=device, trust_remote_code=trust_remote_code)
@@ -70,8 +71,7 @@ def serve(
         typer.echo(_from_elsewhere(settings), err=True)
     if open_:
         typer.launch(address)
-    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=2)
-    uvicorn.Server(config).run(sockets=[listener])
+    uvicorn.Server(config(app, timeout_graceful_shutdown=2)).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

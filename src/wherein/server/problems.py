@@ -33,6 +33,7 @@ _KINDS: Final = {
     413: "TooLarge",
     421: "HostNotAllowed",
     422: "InvalidRequest",
+    431: "TooLarge",
 }
 
 
