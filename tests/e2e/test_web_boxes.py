@@ -80,3 +80,62 @@ def test_drawing_on_keeps_signs_weights_and_places_in_words(page: Page) -> None:
     expect(page.locator(".chip").nth(1)).to_contain_text("yellow")
     found = {part["words"]: part for part in asked(page)}
     assert found == {"yellow": {**parts[0], "words": "yellow"}, "blue": parts[1], "green": parts[2]}
+
+
+def begun(page: Page, tool: str) -> str:
+    """One of the drawing tools, open; the selector of its surface."""
+    if tool == "canvas":
+        page.goto("/")
+        page.locator("#place").click()
+        return "#sketch .boxes"
+    if tool == "part of an example":
+        page.goto('/?q=[{"image_id":"blue.png"}]')
+        page.get_by_label("Choose the part of blue.png that counts").click()
+        page.locator("#crop img").evaluate("image => image.decode()")
+        return "#crop .boxes"
+    page.goto("/?open=red.png")
+    expect(page.locator("#large dl")).to_contain_text("320 × 240 px")
+    page.locator("#large .stage img").evaluate("image => image.decode()")
+    return "#large .boxes"
+
+
+def drawn(page: Page, surface: str) -> list[float]:
+    """The one box on a surface, as fractions of it."""
+    style = "box => ['left', 'top', 'width', 'height'].map((side) => parseFloat(box.style[side]) / 100)"
+    left, top, width, height = page.locator(f"{surface} .box").evaluate(style)
+    return [left, top, left + width, top + height]
+
+
+@pytest.mark.parametrize("tool", ["canvas", "part of an example", "large view"])
+def test_a_box_is_resized_by_each_of_its_corners(page: Page, drag: Callable[..., None], tool: str) -> None:
+    surface = begun(page, tool)
+    drag(surface, (0.3, 0.3, 0.6, 0.6))
+    drag(surface, (0.6, 0.6, 0.8, 0.7))  # the lower right corner, to the right
+    assert drawn(page, surface) == pytest.approx([0.3, 0.3, 0.8, 0.7], abs=0.01)
+    drag(surface, (0.3, 0.3, 0.2, 0.1))
+    assert drawn(page, surface) == pytest.approx([0.2, 0.1, 0.8, 0.7], abs=0.01)
+    drag(surface, (0.8, 0.1, 0.7, 0.2))
+    drag(surface, (0.2, 0.7, 0.1, 0.9))
+    assert drawn(page, surface) == pytest.approx([0.1, 0.2, 0.7, 0.9], abs=0.01)
+    drag(surface, (0.7, 0.9, 0.1, 0.2))  # onto its opposite: too small to be a box, so it stays as it was
+    assert drawn(page, surface) == pytest.approx([0.1, 0.2, 0.7, 0.9], abs=0.01)
+    drag(surface, (0.4, 0.5, 0.5, 0.5))  # inside: moved as a whole
+    assert drawn(page, surface) == pytest.approx([0.2, 0.2, 0.8, 0.9], abs=0.01)
+
+
+def test_a_place_without_words_is_asked_about_and_not_dropped(page: Page, drag: Callable[..., None]) -> None:
+    page.goto("/")
+    page.locator("#place").click()
+    page.locator("#sketch .solid").click()
+    expect(page.locator("#say")).to_have_text("Draw a box first, and say what is in it.")
+    drag("#sketch .boxes", LEFT)
+    page.keyboard.type("blue")
+    drag("#sketch .boxes", RIGHT)
+    page.locator("#sketch .solid").click()
+    expect(page.locator("#say")).to_have_text("Say what is in place 2, or remove it.")
+    expect(page.locator("#sketch")).to_be_visible()
+    expect(page.get_by_label("What is in place 2")).to_be_focused()
+    page.keyboard.type("red")
+    page.keyboard.press("Enter")
+    expect(page.locator(".chip .at")).to_have_count(2)
+    assert [part["words"] for part in asked(page)] == ["blue", "red"]

@@ -44,7 +44,8 @@ def test_no_match_is_said_plainly_and_the_best_rejected_can_be_looked_at(page: P
     expect(page.locator(".none")).to_contain_text("the best is right with 0 % only")
     expect(page.locator(".rejected .hit").first).to_be_hidden()
     page.locator(".rejected summary").click()
-    expect(page.locator(".rejected .hit")).to_have_count(60)
+    expect(page.locator(".rejected summary")).to_have_text("The best 60 that were rejected")
+    expect(page.locator(".rejected .hit").first).to_be_visible()
     ids = page.locator(".rejected .hit").evaluate_all("hits => hits.map(hit => hit.dataset.id)")
     page.locator(".rejected .hit .open").first.click()
     for image_id in ids[:3]:
@@ -67,11 +68,37 @@ def test_the_slider_chooses_how_sure_to_be_and_is_part_of_the_address(page: Page
     slider.focus()
     page.keyboard.press("ArrowLeft")
     expect(page).to_have_url(re.compile(r"[&?]sure=0(&|$)"))
-    expect(page.locator(".hit").nth(59)).to_be_attached()
+    expect(page.locator(".hit").first).to_be_visible()
     expect(page.locator(".none")).to_have_count(0)
     expect(slider).to_be_focused()
     page.go_back()
     expect(page.locator(".none h2")).to_have_text("No match")
+
+
+@pytest.mark.parametrize("more", ["&liked=many/000.png", "&method=patches", "&method=static-9"])
+def test_the_slider_cuts_also_what_has_no_confidence_of_its_own(page: Page, judged: Any, more: str) -> None:
+    page.goto(f'/?q=[{{"words":"yellow"}}]{more}')
+    expect(page.locator(".hit").first).to_be_visible()
+    page.get_by_text("Filters").click()
+    expect(page.locator(".hit .sure")).to_have_count(0)
+    expect(page.locator(".sure-at-least .why")).to_contain_text("Nothing is cut")
+    page.goto(f'/?q=[{{"words":"yellow"}}]{more}&sure=0.5')
+    expect(page.locator(".more")).to_contain_text("all others are right with less than 50 %.")
+    shown = page.locator(".grid").first.locator(".hit .sure").all_inner_texts()
+    assert shown
+    assert all(int(one.removesuffix(" %")) >= 50 for one in shown)
+    expect(page.locator(".summary .note").last).to_contain_text("how likely an image shows yellow at all")
+    expect(page.locator(".sure-at-least .why")).to_have_text("")
+    page.locator(".rejected summary").click()
+    expect(page.locator(".rejected .hit").first).to_be_visible()
+
+
+def test_the_slider_cuts_by_the_percentage_that_is_shown(page: Page, judged: Any) -> None:
+    page.goto("/")
+    page.locator(".hit").first.wait_for()
+    hits: list[dict[str, float | None]] = [{"confidence": 0.046}, {"confidence": 0.044}, {"confidence": None}, {}]
+    passes = page.evaluate("async (hits) => hits.map((await import('/web/filters.js')).likely)", hits)
+    assert passes == [True, False, True, True]  # 5 %, 4 %, none, none
 
 
 def test_marks_teach_confidence(page: Page, judged: Any) -> None:
@@ -82,5 +109,9 @@ def test_marks_teach_confidence(page: Page, judged: Any) -> None:
     expect(page.locator(".hit .yes").first).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".hit .open").first).to_be_focused()
     page.get_by_text("learn from 1 mark").click()
-    expect(page.locator("#say")).to_contain_text(re.compile(r"\d+ right and \d+ wrong hits are judged"))
+    expect(page.locator("#say")).to_contain_text("1 right and 0 wrong hits were judged: what was")
+    expect(page.locator(".hit .sure").first).to_have_text(re.compile(r"\d+ %"))
+    expect(page.get_by_text("learn from 1 mark")).to_have_count(0)
+    page.locator("#say").get_by_role("button", name="Undo").click()
+    expect(page.locator("#say")).to_contain_text("1 judgement taken back.")
     expect(page.locator(".hit .sure").first).to_have_text(re.compile(r"\d+ %"))

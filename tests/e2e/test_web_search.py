@@ -18,7 +18,7 @@ def address(*parts: dict[str, object], more: str = "") -> str:
 
 
 def first(page: Page, *names: str) -> None:
-    """The first hits are these, in this order, and are shown: a row that is not full yet is not."""
+    """The first hits are these, in this order, and are shown."""
     for number, name in enumerate(names):
         expect(page.locator(".hit").nth(number)).to_have_attribute("data-id", name)
         expect(page.locator(".hit").nth(number)).to_be_visible()
@@ -212,42 +212,6 @@ def test_look_alikes_are_grouped(page: Page) -> None:
     expect(page.locator("[data-id='red.png']")).to_have_count(0)
     page.locator("[data-id='red-again.png'] .stack").click()
     expect(page.locator("[data-id='red.png'] .open")).to_be_focused()
-
-
-def test_scrolling_reaches_the_last_image(page: Page) -> None:
-    page.goto(address({"words": "red"}))
-    for loaded in (60, 120):
-        expect(page.locator(".hit").nth(loaded - 1)).to_be_attached()
-        page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    expect(page.locator(".hit")).to_have_count(156)
-    expect(page.locator(".more")).to_contain_text("156 images, that is all.")
-    ids = page.locator(".hit").evaluate_all("hits => hits.map(hit => hit.dataset.id)")
-    assert len(set(ids)) == 156
-
-
-@pytest.mark.parametrize("at_once", [1, 2, 7, 30])
-def test_hits_are_shown_however_they_come_in(page: Page, at_once: int) -> None:
-    page.goto("/")
-    page.locator(".hit").first.wait_for()
-    left = page.evaluate(
-        """async (atOnce) => {
-          const { Grid } = await import("/web/grid.js");
-          const grid = new Grid("pictures", { open: () => {} });
-          document.getElementById("view").replaceChildren(grid.element);
-          const named = (n) => `many/${String(n).padStart(3, "0")}.png`;
-          const hits = Array.from({ length: 30 }, (_, n) => ({ image_id: named(n), size_wh: [320, 240] }));
-          const hidden = () => [...grid.element.querySelectorAll(".coming")].map((one) => one.offsetTop);
-          const outside = [];
-          for (let from = 0; from < 30; from += atOnce) {
-            grid.add(hits.slice(from, from + atOnce), { more: true });
-            outside.push(...hidden().filter((top) => top !== grid.element.lastElementChild.offsetTop));
-          }
-          grid.add([], { more: false });
-          return { outside: outside.length, hidden: hidden().length, all: grid.element.children.length };
-        }""",
-        at_once,
-    )
-    assert left == {"outside": 0, "hidden": 0, "all": 30}
 
 
 def test_an_error_is_shown_as_the_server_says_it(page: Page) -> None:

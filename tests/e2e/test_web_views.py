@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import zipfile
 from collections.abc import Callable
@@ -175,7 +176,32 @@ def test_the_study_from_its_making_to_its_results(page: Page, site: Any) -> None
     expect(page.locator(".sheet")).to_contain_text("6.00")
 
 
-def test_the_map_zooms_and_opens_images(page: Page) -> None:
+def test_nobody_is_timed_while_pictures_load(page: Page, site: Any) -> None:
+    for number in range(4):
+        ids = [f"many/{4 * number + step:03}.png" for step in range(4)]
+        api(site, "PUT", f"/selections/thing {number}", json={"items": [{"image_id": image_id} for image_id in ids]})
+    api(site, "POST", "/studies/timed", json={})
+    late = list[Route]()
+    page.goto("/?view=study")
+    page.route("**/thumb?*", lambda route: late.append(route))
+    page.locator(".studies li", has_text="timed").get_by_text("Take part").click()
+    expect(page.locator(".question")).to_have_attribute("aria-busy", "true")
+    expect(page.locator(".candidates button").first).to_be_hidden()
+    page.wait_for_timeout(1500)
+    began = page.evaluate("performance.now()")
+    for route in late:
+        route.continue_()
+    page.unroute("**/thumb?*")
+    expect(page.locator(".candidates button").first).to_be_visible()
+    for candidate in range(3):
+        page.locator(".candidates button").nth(candidate).click()
+    with page.expect_request("**/answers") as sent:
+        page.get_by_text("Next").click()
+    seconds = json.loads(sent.value.post_data or "")["seconds"]
+    assert seconds <= (page.evaluate("performance.now()") - began) / 1000
+
+
+def test_the_map_zooms_and_opens_images(page: Page, site: Any) -> None:
     page.goto("/?view=explore")
     expect(page.locator(".summary")).to_contain_text("156 images")
     canvas = page.locator(".map")
@@ -188,10 +214,55 @@ def test_the_map_zooms_and_opens_images(page: Page) -> None:
     expect(page.locator("#large")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page).not_to_have_url(re.compile("open="))
-    canvas.hover()
-    page.mouse.wheel(0, 4000)
-    canvas.click()
+    page.goto("/?view=explore")
+    expect(canvas).to_have_attribute("data-shown", re.compile(r"\d+"))
+    found = api(site, "GET", "/map")
+    area = canvas.bounding_box()
+    assert area
+    place = {"x": 32 + found["x"][0] * (area["width"] - 64), "y": 32 + found["y"][0] * (area["height"] - 64)}
+    canvas.click(position=place)  # type: ignore[arg-type]
     expect(page.locator("#large")).to_be_visible()
+
+
+def test_a_click_beside_every_picture_of_the_map_opens_none(page: Page) -> None:
+    page.goto("/?view=explore")
+    canvas = page.locator(".map")
+    expect(canvas).to_have_attribute("data-shown", re.compile(r"\d+"))
+    canvas.focus()
+    for _ in range(12):
+        page.keyboard.press("+")
+    for _ in range(40):
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowUp")
+    # The middle of the canvas is now the upper left corner of the map: nothing lies beyond it.
+    page.wait_for_function("document.querySelector('.map').dataset.shown < 20")
+    canvas.click(position={"x": 20, "y": 20})
+    canvas.click()
+    canvas.click(position={"x": 20, "y": 20})
+    page.wait_for_timeout(200)
+    expect(page.locator("#large")).to_be_hidden()
+
+
+def test_the_arrows_of_the_large_view_walk_the_map(page: Page) -> None:
+    page.goto("/?view=explore")
+    canvas = page.locator(".map")
+    expect(canvas).to_have_attribute("data-shown", re.compile(r"\d+"))
+    canvas.focus()
+    page.keyboard.press("Enter")
+    title = page.locator("#large h2")
+    walked = [title.inner_text()]
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+        expect(title).not_to_have_text(walked[-1])
+        walked.append(title.inner_text())
+    assert len(set(walked)) == 6
+    for name in walked[-2::-1]:
+        page.keyboard.press("ArrowLeft")
+        expect(title).to_have_text(name)
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#say")).to_have_text("This is the first one.")
+    page.keyboard.press("Escape")
+    expect(canvas).to_be_focused()
 
 
 def test_reports_are_shown_inside_the_page(page: Page) -> None:

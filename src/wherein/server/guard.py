@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,6 +24,8 @@ Send = Callable[[Any], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 COOKIE: Final = "wherein_token"
+_PAGES: Final = frozenset({"/", "/docs"})
+"""The pages that take a token in their address."""
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -110,16 +112,26 @@ class Guard:
             )
 
     async def _greeted(self, scope: Scope, send: Send) -> bool:
-        """`/?token=…` keeps the token in a cookie that scripts and other sites cannot use, and hides it."""
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        """`/?token=…` keeps the token in a cookie that scripts and other sites cannot use, and hides it.
+
+        What else the address asks for, such as a search, is asked for again without the token.
+        """
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = dict(query).get("token", "")
         if (
-            scope["path"] != "/"
+            scope["path"] not in _PAGES
             or not given
             or not hmac.compare_digest(given.encode(), str(self._settings.token).encode())
         ):
             return False
         cookie = f"{COOKIE}={given}; HttpOnly; SameSite=Strict; Path=/"
-        headers = [(b"location", b"/"), (b"set-cookie", cookie.encode("latin-1")), (b"content-length", b"0")]
+        rest = urlencode([(name, value) for name, value in query if name != "token"])
+        location = f"{scope['path']}?{rest}" if rest else scope["path"]
+        headers = [
+            (b"location", location.encode()),
+            (b"set-cookie", cookie.encode("latin-1")),
+            (b"content-length", b"0"),
+        ]
         await send({"type": "http.response.start", "status": 303, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
         return True

@@ -2,7 +2,7 @@
 
 import { at, get, post, thumbUrl } from "./api.js";
 import { Boxes, rounded } from "./boxes.js";
-import { count, h, iconButton, percent, plural, say } from "./dom.js";
+import { count, h, iconButton, named, percent, plural, say } from "./dom.js";
 import { state } from "./state.js";
 
 const RUNS = [["skippable", "First run: images may be skipped"], ["non-skippable", "Second run: every image"]];
@@ -11,13 +11,17 @@ export async function show(view) {
   const authors = await get(at(state.collection, "/annotations"));
   const author = h("input", { type: "text", value: localStorage.getItem("author") ?? "", required: true, maxlength: "60", "aria-label": "Your name", placeholder: "your name" });
   const run = h("select", { "aria-label": "Run" }, RUNS.map(([value, label]) => h("option", { value }, label)));
+  const begin = async (written) => {
+    const name = named(written);
+    localStorage.setItem("author", name);
+    await step(view, name, run.value);
+  };
   view.replaceChildren(h("section", { class: "sheet" },
     h("h1", {}, "Describe regions"),
     h("p", { class: "quiet" }, "Draw a box around something of interest, at most 30 % of the image, and describe it twice: in a few words, and at length. Several regions per image are welcome; the study asks for at least 20 in all."),
     h("form", { class: "row wrap", onsubmit: (event) => {
       event.preventDefault();
-      localStorage.setItem("author", author.value.trim());
-      step(view, author.value.trim(), run.value).catch((error) => say(error.message, { error: true }));
+      begin(author.value).catch((error) => say(error.message, { error: true }));
     } }, author, run, h("button", { type: "submit", class: "solid" }, "Begin"),
     h("a", { class: "plain", href: `/api/v1${at(state.collection, "/annotations/export")}`, download: "" }, "Download all annotations")),
     authors.length ? h("table", { class: "figures" }, h("thead", {}, h("tr", {}, ["Author", "first run", "second run", ""].map((text) => h("th", { scope: "col" }, text)))),

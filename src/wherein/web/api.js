@@ -23,6 +23,8 @@ async function answered(response) {
   } catch {
     // not JSON: the plain message stands
   }
+  // The server's own sentence is for programs; people have an address to open.
+  if (response.status === 401) error.message = "This server asks for its token: open the address that `wherein serve` printed.";
   throw new ApiError(error);
 }
 
@@ -41,6 +43,9 @@ export async function call(method, path, { query = {}, body, signal, bytes, prio
   }
   return answered(await fetch(url, options).catch(unanswered));
 }
+
+/** The API, as OpenAPI describes it. */
+export const description = async () => (await answered(await fetch("/openapi.json").catch(unanswered))).json();
 
 export const get = async (path, query = {}, signal) => (await call("GET", path, { query, signal })).json();
 export const post = async (path, body, signal) => (await call("POST", path, { body, signal })).json();

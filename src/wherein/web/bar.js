@@ -2,7 +2,7 @@
 
 import { exampleUrl, sendExample, thumbUrl } from "./api.js";
 import { Boxes, rounded } from "./boxes.js";
-import { baseName, h, icon, iconButton, say } from "./dom.js";
+import { baseName, fill, h, icon, iconButton, say } from "./dom.js";
 import { go, state } from "./state.js";
 
 const form = document.getElementById("ask");
@@ -99,7 +99,7 @@ function crop(part, index) {
   };
   const boxes = new Boxes(stage, { label: "part", done: use });
   if (part.box) boxes.add(part.box, { quiet: true });
-  dialog.replaceChildren(
+  fill(dialog,
     h("p", { class: "hint" }, "Draw a box around what counts."),
     h("div", { class: "fit" }, stage),
     h("div", { class: "row" },
@@ -134,16 +134,20 @@ export function setUp() {
     const image = pictured(event.clipboardData?.files);
     if (image) addImage(image);
   });
+  // Words that are dragged go where words go, by the browser's own hand.
+  const holdsFiles = (event) => (event.dataTransfer?.types ?? []).includes("Files");
   addEventListener("dragover", (event) => {
+    if (!holdsFiles(event)) return;
     event.preventDefault();
     document.body.classList.add("dropping");
   });
   addEventListener("dragleave", (event) => event.relatedTarget === null && document.body.classList.remove("dropping"));
   addEventListener("drop", (event) => {
-    event.preventDefault();
     document.body.classList.remove("dropping");
-    const image = pictured(event.dataTransfer?.files);
+    if (!holdsFiles(event)) return;
+    event.preventDefault();
+    const image = pictured(event.dataTransfer.files);
     if (image) addImage(image);
-    else say("That was no image file.", { error: true });
+    else say(`${event.dataTransfer.files[0]?.name ?? "That"} is no image file.`, { error: true });
   });
 }

@@ -1,10 +1,15 @@
-// Drawing boxes on a picture or a blank canvas: by pointer, or by keyboard (arrows move, Shift + arrows resize).
+// Drawing boxes on a picture or a blank canvas: by pointer (corners resize), or by keyboard (arrows move, Shift + arrows resize).
 
 import { h, say } from "./dom.js";
 
 const clamp = (value) => Math.min(1, Math.max(0, value));
 const STEP = 0.02;
 const LEAST = 0.015;
+/** Each corner, and which of a box's four sides it holds: x1, y1, x2, y2. */
+const CORNERS = { nw: [0, 1], ne: [2, 1], sw: [0, 3], se: [2, 3] };
+
+const between = ([ax, ay], [bx, by]) => [Math.min(ax, bx), Math.min(ay, by), Math.max(ax, bx), Math.max(ay, by)];
+const tiny = ([x1, y1, x2, y2]) => x2 - x1 < LEAST || y2 - y1 < LEAST;
 
 /**
  * A surface over `stage` (position: relative). `change(items, {drawn})` is called after every change; `drawn`: by pointer, just now.
@@ -43,7 +48,8 @@ export class Boxes {
       }
       this.clear();
     }
-    const element = h("div", { class: "box", tabindex: "0", role: "group", onkeydown: (event) => this.#key(event, item) });
+    const element = h("div", { class: "box", tabindex: "0", role: "group", onkeydown: (event) => this.#key(event, item) },
+      Object.keys(CORNERS).map((corner) => h("span", { class: `corner ${corner}`, "data-corner": corner, "aria-hidden": "true" })));
     const item = { box: [...box], element, about };
     this.items.push(item);
     this.items.forEach((one, number) => this.#name(one, number));
@@ -75,7 +81,8 @@ export class Boxes {
 
   #begin(event) {
     if (event.button !== 0) return;
-    const held = this.items.find((item) => item.element === event.target);
+    const held = this.items.find((item) => item.element.contains(event.target));
+    const sides = CORNERS[event.target.dataset.corner];
     const [x, y] = this.#point(event);
     const from = held ? [...held.box] : null;
     let item = held;
@@ -83,29 +90,35 @@ export class Boxes {
     event.preventDefault();
     const move = (moved) => {
       const [nx, ny] = this.#point(moved);
-      if (held) {
+      if (held && sides) {
+        const opposite = [from[2 - sides[0]], from[4 - sides[1]]];
+        held.box = between(opposite, [clamp(from[sides[0]] + nx - x), clamp(from[sides[1]] + ny - y)]);
+      } else if (held) {
         const dx = Math.min(1 - from[2], Math.max(-from[0], nx - x));
         const dy = Math.min(1 - from[3], Math.max(-from[1], ny - y));
         held.box = [from[0] + dx, from[1] + dy, from[2] + dx, from[3] + dy];
       } else {
-        const box = [Math.min(x, nx), Math.min(y, ny), Math.max(x, nx), Math.max(y, ny)];
-        if (!item && box[2] - box[0] > LEAST && box[3] - box[1] > LEAST) item = this.add(box, { quiet: true });
+        const box = between([x, y], [nx, ny]);
+        if (!item && !tiny(box)) item = this.add(box, { quiet: true });
         if (item) item.box = box;
       }
       if (item) this.#place(item);
     };
+    const until = new AbortController();
     const end = () => {
-      this.layer.removeEventListener("pointermove", move);
+      until.abort();
       if (!item) return;
-      if (item.box[2] - item.box[0] < LEAST || item.box[3] - item.box[1] < LEAST) this.remove(this.items.indexOf(item));
-      else {
-        item.element.focus();
-        this.change(this.items, { drawn: !held });
+      if (tiny(item.box) && !held) {
+        this.remove(this.items.indexOf(item));
+        return;
       }
+      // A box that was drawn once does not vanish because a corner went too far.
+      if (tiny(item.box)) item.box = from;
+      this.#place(item);
+      item.element.focus();
+      this.change(this.items, { drawn: !held });
     };
-    this.layer.addEventListener("pointermove", move);
-    this.layer.addEventListener("pointerup", end, { once: true });
-    this.layer.addEventListener("pointercancel", end, { once: true });
+    for (const [name, act] of [["pointermove", move], ["pointerup", end], ["pointercancel", end]]) this.layer.addEventListener(name, act, { signal: until.signal });
   }
 
   #key(event, item) {

@@ -1,7 +1,7 @@
 // Curating: selections that are kept with the collection, tags, and exports.
 
 import { at, get, thumbUrl } from "./api.js";
-import { baseName, count, h, iconButton, plural, say } from "./dom.js";
+import { baseName, count, h, iconButton, named, plural, say } from "./dom.js";
 import * as selection from "./selection.js";
 import { EMPTY, go, state } from "./state.js";
 
@@ -23,10 +23,13 @@ function side(all, current, tags, again, about) {
       h("span", {}, one.name), h("span", { class: "quiet" }, count(one.items.length)))))),
     h("form", { onsubmit: (event) => {
       event.preventDefault();
-      if (!fresh.value.trim()) return;
-      localStorage.setItem(`selection:${state.collection}`, fresh.value.trim());
-      say(`Now keeping in ${fresh.value.trim()}: mark hits with s.`);
-      selection.load(state.collection, fresh.value.trim()).then(() => go({ ...EMPTY, collection: state.collection }));
+      try {
+        const name = named(fresh.value);
+        say(`Now keeping in ${name}: mark hits with s.`);
+        selection.load(state.collection, name).then(() => go({ ...EMPTY, collection: state.collection }));
+      } catch (error) {
+        say(error.message, { error: true });
+      }
     } }, fresh),
     h("h2", {}, "Tags"),
     tags.length ? "" : h("p", { class: "quiet" }, "None yet. Open an image to add one."),
@@ -49,7 +52,7 @@ function submission(about) {
 
 function chosen(current, again) {
   const name = h("input", { type: "text", class: "title", value: current.name, "aria-label": "Name of the selection",
-    onchange: (event) => event.target.value.trim() && selection.rename(event.target.value.trim()).then(again, (error) => { event.target.value = current.name; say(error.message, { error: true }); }) });
+    onchange: (event) => event.target.value.trim() && selection.rename(event.target.value).then(again, (error) => { event.target.value = current.name; say(error.message, { error: true }); }) });
   return h("section", { class: "chosen", "aria-label": current.name },
     h("div", { class: "row wrap" }, name, h("span", { class: "quiet" }, plural(current.items.length, "image")), h("span", { class: "grow" }),
       selection.exports({ selection: current.name }),

@@ -1,9 +1,10 @@
 // The API's description, drawn from /openapi.json.
 
-import { h } from "./dom.js";
+import { description } from "./api.js";
+import { h, problem } from "./dom.js";
 
 const view = document.getElementById("view");
-const api = await (await fetch("/openapi.json")).json();
+let api = null;
 
 const resolve = (schema) => (schema?.$ref ? { name: schema.$ref.split("/").pop(), ...api.components.schemas[schema.$ref.split("/").pop()] } : schema);
 
@@ -35,8 +36,19 @@ function route(path, method, about) {
     h("h3", {}, `Answer ${answer?.[0] ?? ""}`), shape ? fields(shape) : h("p", { class: "quiet" }, Object.keys(answer?.[1].content ?? {}).join(", ") || answer?.[1].description));
 }
 
-const groups = {};
-for (const [path, methods] of Object.entries(api.paths)) {
-  for (const [method, about] of Object.entries(methods)) (groups[about.tags?.[0] ?? "other"] ??= []).push(route(path, method, about));
+async function show() {
+  const title = h("h1", {}, "HTTP API");
+  try {
+    api = await description();
+  } catch (error) {
+    view.replaceChildren(title, problem(error, show));
+    return;
+  }
+  const groups = {};
+  for (const [path, methods] of Object.entries(api.paths)) {
+    for (const [method, about] of Object.entries(methods)) (groups[about.tags?.[0] ?? "other"] ??= []).push(route(path, method, about));
+  }
+  view.replaceChildren(title, h("p", {}, api.info.description), ...Object.entries(groups).map(([name, routes]) => h("section", {}, h("h2", {}, name), ...routes)));
 }
-view.append(h("p", {}, api.info.description), ...Object.entries(groups).map(([name, routes]) => h("section", {}, h("h2", {}, name), ...routes)));
+
+show();

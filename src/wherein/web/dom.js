@@ -39,6 +39,7 @@ const PATHS = {
   open: "M6 3H3v10h10v-3M9 3h4v4M13 3 7 9",
   crop: "M4 1v11h11M1 4h11v11",
   lines: "M2 4h3v3H2zM11 9h3v3h-3zM5 5l6 5M3.5 7 11 12",
+  film: "M2 3h12v10H2zM5 3v10M11 3v10M2 8h3M11 8h3",
   trash: "M3 4h10M6 4V2.5h4V4M4.5 4l.6 9.5h5.8l.6-9.5",
 };
 
@@ -50,14 +51,30 @@ export function iconButton(name, label, onclick, attributes = {}) {
   return h("button", { type: "button", class: "icon", title: label, "aria-label": label, onclick, ...attributes }, icon(name));
 }
 
-/** Said aloud by screen readers and shown for a moment. */
-export function say(text, { error = false } = {}) {
-  const line = document.getElementById("say");
-  line.textContent = text;
+const line = document.getElementById("say");
+
+/** Everything outside an open dialog is behind it and silent, so the message stands in the topmost one. */
+function bringForward() {
+  const home = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body;
+  if (line.parentElement !== home) home.append(line);
+}
+addEventListener("close", bringForward, { capture: true });
+
+/** Said aloud by screen readers and shown for a moment; `undo` takes back what it tells of. */
+export function say(text, { error = false, undo = null } = {}) {
+  bringForward();
+  const hide = () => line.classList.remove("shown");
+  const back = undo && h("button", { type: "button", onclick: () => { hide(); undo(); } }, "Undo");
+  line.replaceChildren(text, ...(back ? [back] : []));
   line.classList.toggle("error", error);
   line.classList.add("shown");
   clearTimeout(say.timer);
-  say.timer = setTimeout(() => line.classList.remove("shown"), error ? 8000 : 3000);
+  say.timer = setTimeout(hide, error || undo ? 8000 : 3000);
+}
+
+/** What a dialog shows from now on; a message that stands in it stays. */
+export function fill(dialog, ...children) {
+  dialog.replaceChildren(...children, ...(line.parentElement === dialog ? [line] : []));
 }
 
 /** What went wrong, where it can be read for as long as it takes; `again` tries once more. */
@@ -78,6 +95,25 @@ export function confirmed(question, act) {
     document.body.append(dialog);
     dialog.showModal();
   });
+}
+
+/** A number of bytes as people say it. */
+export function bytes(value) {
+  const [unit, size] = value < 1e3 ? ["bytes", 1] : value < 1e6 ? ["kB", 1e3] : ["MB", 1e6];
+  const scaled = value / size;
+  return `${size === 1 || scaled >= 100 ? Math.round(scaled) : Number(scaled.toPrecision(2))} ${unit}`;
+}
+
+const LONGEST_NAME = 100;
+
+/** A name that the server can keep things under, or an error that says what is wrong with it: it is a part of an address. */
+export function named(text) {
+  const name = text.trim();
+  if (!name) throw new Error("A name is needed.");
+  if (/[/\\\u0000-\u001f]/.test(name)) throw new Error(`“${name}” holds a slash: a name has none. Write for example “${name.replace(/[/\\\u0000-\u001f]+/g, " ").trim() || "cars"}”.`);
+  if (name === "." || name === "..") throw new Error(`“${name}” is no name. Use letters.`);
+  if (name.length > LONGEST_NAME) throw new Error(`A name has at most ${LONGEST_NAME} letters; this one has ${name.length}.`);
+  return name;
 }
 
 export const percent = (value) => `${Math.round(100 * value)} %`;

@@ -7,13 +7,16 @@ import { go, onChange, state } from "./state.js";
 
 const CELL = 64;
 const AT_ONCE = 8;
+const NEAR_DOT = 8; // pixels: a fingertip beside a dot of two
 
 /** The map stays while images are opened and closed over it. */
 export const stays = (before) => before.view === state.view && before.collection === state.collection;
 
+let shown = null;
+
 export async function show(view) {
   if (view.querySelector(".map")) {
-    if (state.open) large.open(state.open, null);
+    if (state.open) large.open(state.open, walkWith(shown, state.open));
     else large.close();
     return;
   }
@@ -25,10 +28,30 @@ export async function show(view) {
   map.points = await get(at(state.collection, "/map"));
   const { image_ids: ids, total } = map.points;
   line.textContent = `${count(ids.length)}${ids.length < total ? ` of ${count(total)}` : ""} images, look-alikes close together`;
+  shown = map;
   listen(map);
   const watcher = new ResizeObserver(() => (canvas.isConnected ? draw(map) : watcher.disconnect()));
   watcher.observe(canvas);
-  if (state.open) large.open(state.open, null);
+  if (state.open) large.open(state.open, walkWith(map, state.open));
+}
+
+/** What the arrows of the large view go through: from the image that was opened on the map to ever farther ones. */
+function walkWith(map, imageId) {
+  if (map?.walk?.place(imageId) >= 0) return map.walk;
+  return map?.points ? walkFrom(map, imageId) : null;
+}
+
+function walkFrom(map, imageId) {
+  const { image_ids: ids, x, y } = map.points;
+  const here = ids.indexOf(imageId);
+  if (here < 0) return null;
+  const away = ids.map((_, number) => Math.hypot(x[number] - x[here], y[number] - y[here]));
+  away[here] = -1; // of images in one place, the one that was opened comes first
+  const hits = ids.map((_, number) => number).sort((a, b) => away[a] - away[b]).map((number) => ({ image_id: ids[number] }));
+  const places = new Map(hits.map((hit, place) => [hit.image_id, place]));
+  const place = (id) => places.get(id) ?? -1;
+  map.walk = { hits, place, hit: (id) => hits[place(id)], focus: () => map.canvas.focus() };
+  return map.walk;
 }
 
 /** Screen places: the shorter side of the canvas shows the whole map at scale 1. */
@@ -57,8 +80,7 @@ function draw(map) {
     pen.fillStyle = getComputedStyle(canvas).color;
     // One picture per cell; the others are dots until somebody zooms in.
     const taken = new Set();
-    map.shown = [];
-    map.waiting = [];
+    [map.shown, map.dots, map.areas, map.waiting] = [[], [], [], []];
     const side = Math.min(CELL * 2, CELL * (0.75 + 0.25 * map.scale)) - 4;
     for (let number = 0; number < map.points.image_ids.length; number += 1) {
       const [x, y] = place(map, number);
@@ -67,6 +89,7 @@ function draw(map) {
       if (taken.has(cell)) {
         pen.globalAlpha = 0.35;
         pen.fillRect(x - 1, y - 1, 2, 2);
+        map.dots.push([x, y, number]);
         continue;
       }
       taken.add(cell);
@@ -78,9 +101,12 @@ function draw(map) {
       if (!picture) {
         map.waiting.push(number);
         pen.fillRect(x - 2, y - 2, 4, 4);
+        map.dots.push([x, y, number]);
       } else if (picture.complete && picture.naturalWidth) {
         const fit = side / Math.max(picture.naturalWidth, picture.naturalHeight);
-        pen.drawImage(picture, x - (picture.naturalWidth * fit) / 2, y - (picture.naturalHeight * fit) / 2, picture.naturalWidth * fit, picture.naturalHeight * fit);
+        const [wide, high] = [picture.naturalWidth * fit, picture.naturalHeight * fit];
+        map.areas.push({ left: x - wide / 2, top: y - high / 2, width: wide, height: high, number });
+        pen.drawImage(picture, x - wide / 2, y - high / 2, wide, high);
       }
     }
     canvas.dataset.shown = map.shown.length;
@@ -122,20 +148,34 @@ function move(map, dx, dy) {
   draw(map);
 }
 
-function nearest(map, x, y) {
+/** Of points [x, y, number], the number of the one nearest to a place, if it is within `reach` pixels. */
+function nearest(points, x, y, reach) {
   const gap = ([px, py]) => Math.hypot(px - x, py - y);
-  return [...map.shown].sort((a, b) => gap(a) - gap(b))[0];
+  const [found] = [...points].sort((a, b) => gap(a) - gap(b));
+  return found && gap(found) <= reach ? found[2] : undefined;
+}
+
+/** The number of the image that is seen at a place: the uppermost picture there, or a dot close by. */
+function under(map, x, y) {
+  const inside = ({ left, top, width, height }) => x >= left && y >= top && x <= left + width && y <= top + height;
+  return map.areas.findLast(inside)?.number ?? nearest(map.dots, x, y, NEAR_DOT);
 }
 
 function listen(map) {
   const { canvas } = map;
   const point = (event) => [event.offsetX, event.offsetY];
-  const open = (x, y) => {
-    const found = nearest(map, x, y);
-    if (!found) return;
-    const id = map.points.image_ids[found[2]];
+  const open = (number) => {
+    if (number === undefined) return;
+    const id = map.points.image_ids[number];
+    walkFrom(map, id);
     say(baseName(id));
     go({ open: id });
+  };
+  const openMiddle = () => {
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    const found = nearest(map.shown, width / 2, height / 2, Math.min(width, height) / 2);
+    if (found === undefined) say("No image is near the middle: move, or zoom out.");
+    open(found);
   };
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
@@ -153,7 +193,7 @@ function listen(map) {
     Object.assign(from, { x: event.clientX, y: event.clientY });
   });
   canvas.addEventListener("pointerup", (event) => {
-    if (from && from.moved < 6) open(...point(event));
+    if (from && from.moved < 6) open(under(map, ...point(event)));
     from = null;
   });
   canvas.addEventListener("keydown", (event) => {
@@ -161,7 +201,7 @@ function listen(map) {
     if (event.key in steps) move(map, ...steps[event.key]);
     else if (event.key === "+" || event.key === "=") zoom(map, 1.5);
     else if (event.key === "-") zoom(map, 1 / 1.5);
-    else if (event.key === "Enter") open(canvas.clientWidth / 2, canvas.clientHeight / 2);
+    else if (event.key === "Enter") openMiddle();
     else return;
     event.preventDefault();
   });

@@ -3,10 +3,10 @@
 import { at, get, originalUrl, thumbUrl } from "./api.js";
 import { ask } from "./bar.js";
 import { Boxes, rounded } from "./boxes.js";
-import { baseName, h, icon, iconButton, percent, say } from "./dom.js";
+import { baseName, bytes, fill, h, icon, iconButton, percent, say } from "./dom.js";
 import { examples, toggle as matchLines } from "./matches.js";
 import { outline } from "./outline.js";
-import { keptIds, putTag, toggle } from "./selection.js";
+import { keptIds, onSelection, putTag, toggle } from "./selection.js";
 import { go, state } from "./state.js";
 
 const dialog = document.getElementById("large");
@@ -20,29 +20,61 @@ dialog.addEventListener("close", () => {
   was?.grid?.focus(was.id);
 });
 dialog.addEventListener("keydown", (event) => {
-  if (event.target.matches("input") || event.target.closest(".boxes")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input") || event.target.closest(".boxes")) return;
   if (event.key === "ArrowRight") step(1);
   else if (event.key === "ArrowLeft") step(-1);
+  else if (event.key === "y") mark("liked");
+  else if (event.key === "n") mark("disliked");
+  else if (event.key === "s") keep();
   else return;
   event.preventDefault();
 });
+onSelection(() => press());
 
 export function close() {
   if (dialog.open) dialog.close();
 }
 
-function step(by) {
-  const next = now?.grid?.hits[now.place + by];
-  if (next) go({ open: next.image_id }, { replace: true });
+/** The next image or the one before; where the next is not here yet, it is asked for. */
+async function step(by) {
+  const from = now;
+  if (!from?.grid) return;
+  const next = () => from.grid.hits[from.place + by];
+  while (!next() && by > 0 && await from.grid.more?.()) if (now !== from) return;
+  if (now !== from) return;
+  if (next()) go({ open: next().image_id }, { replace: true });
+  else say(by > 0 ? "That was the last one." : "This is the first one.");
 }
 
+function mark(kind) {
+  now?.grid?.acts?.mark?.(now.hit, kind);
+}
+
+function keep() {
+  if (now) toggle(now.hit);
+}
+
+/** Show in the buttons whether the open image is marked or kept. */
+function press() {
+  if (!now) return;
+  const held = { liked: state.liked.includes(now.id), disliked: state.disliked.includes(now.id), kept: keptIds().has(now.id) };
+  for (const button of dialog.querySelectorAll("[data-held]")) button.setAttribute("aria-pressed", String(held[button.dataset.held]));
+}
+
+/** `grid`: what the arrows go through: {hits, hit(id), place(id)}, and where there is more than that, more(). */
 export async function open(id, grid) {
-  if (now?.id === id) return;
-  const known = grid?.known.get(id);
-  const hit = known?.hit ?? { image_id: id };
-  const place = grid?.hits.indexOf(known?.element ? hit : known?.leader.hit) ?? -1;
+  const hit = grid?.hit(id) ?? { image_id: id };
+  const place = grid?.place(id) ?? -1;
   // Who looks at a neighbour in the video goes on from the hit that led there.
-  now = { id, grid, hit, place: place < 0 ? now?.place ?? -1 : place };
+  const found = { id, grid, hit, place: place < 0 ? now?.place ?? -1 : place };
+  if (now?.id === id) {
+    // The same image in another ranking, as after a mark: what is drawn on it stays.
+    Object.assign(now, found);
+    now.told?.();
+    press();
+    return;
+  }
+  now = found;
   if (!dialog.open) dialog.showModal();
   const tell = draw(hit);
   try {
@@ -85,7 +117,7 @@ function draw(hit) {
   };
   dialog.setAttribute("aria-label", name);
   const restore = dialog.contains(document.activeElement) ? document.activeElement.dataset.focus : "";
-  dialog.replaceChildren(
+  fill(dialog,
     h("div", { class: "look" },
       iconButton("left", "The one before (←)", () => step(-1), { class: "icon side", "data-focus": "left" }),
       h("div", { class: "fit" }, stage, find),
@@ -95,25 +127,27 @@ function draw(hit) {
       h("div", { class: "row wrap" },
         act("similar", "More like this", () => ask([{ image_id: hit.image_id }])),
         act("crop", "Search for a part", () => { boxes.add(undefined, { focus: true }); say("Arrows move the box, Shift and arrows resize it, Enter searches."); }),
-        keepButton(hit),
+        now.grid?.acts?.mark ? [held("yes", "Right", "More like this (y)", "liked", () => mark("liked")), held("no", "Wrong", "Less like this (n)", "disliked", () => mark("disliked"))] : "",
+        held("keep", "Keep", "Keep in the selection (s)", "kept", keep),
         examples().length ? act("lines", "Match lines", () => matchLines(stage.parentElement, stage, hit.image_id)) : "",
         h("a", { class: "plain", href: originalUrl(state.collection, hit.image_id), target: "_blank", rel: "noopener" }, icon("open"), "Original")),
       about));
   (dialog.querySelector(`[data-focus="${restore}"]`) ?? dialog.querySelector("[data-focus=close]")).focus();
+  press();
   return (details) => {
     size(details.size_wh);
     about.replaceChildren(facts(hit, details), tags(details), neighbours(details));
+    now.told = () => about.querySelector("dl").replaceWith(facts(now.hit, details));
   };
 }
 
-function keepButton(hit) {
-  const button = act("keep", "Keep", async () => {
-    await toggle(hit);
-    button.setAttribute("aria-pressed", String(keptIds().has(hit.image_id)));
-  });
-  button.setAttribute("aria-pressed", String(keptIds().has(hit.image_id)));
+const held = (glyph, label, title, what, onclick) => {
+  const button = act(glyph, label, onclick);
+  button.title = title;
+  button.dataset.held = what;
+  button.dataset.focus = what;
   return button;
-}
+};
 
 const act = (glyph, label, onclick) => h("button", { type: "button", class: "plain", onclick }, icon(glyph), label);
 
@@ -124,7 +158,7 @@ function facts(hit, details) {
   if (hit.inliers) rows.push(["Matches that agree", String(hit.inliers)]);
   if (hit.box) rows.push(["Where", hit.box.map((value) => value.toFixed(2)).join(", ")]);
   if (details) {
-    rows.push(["Size", `${details.size_wh[0]} × ${details.size_wh[1]} px, ${(details.file_bytes / 1e6).toFixed(2)} MB`]);
+    rows.push(["Size", `${details.size_wh[0]} × ${details.size_wh[1]} px, ${bytes(details.file_bytes)}`]);
     rows.push(["Date", new Date(1000 * details.taken).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" })]);
     if (details.seconds !== null) rows.push(["At", `${details.seconds.toFixed(2)} s`]);
     rows.push(["Id", details.image_id]);

@@ -3,11 +3,12 @@
 import { get, unanswered } from "./api.js";
 import * as bar from "./bar.js";
 import { h, icon, problem, say } from "./dom.js";
+import { toggleOutlines } from "./filters.js";
 import { close } from "./large.js";
 import * as search from "./search.js";
 import * as selection from "./selection.js";
 import { sketch } from "./sketch.js";
-import { EMPTY, go, onChange, start, state } from "./state.js";
+import { EMPTY, go, onChange, returned, start, state } from "./state.js";
 
 const VIEWS = { search: "Search", explore: "Explore", curate: "Curate", annotate: "Annotate", study: "Study", reports: "Reports", index: "Index" };
 const view = document.getElementById("view");
@@ -47,7 +48,6 @@ async function draw(now, before = {}) {
   }
   search.describe(here());
   document.title = now.view === "search" ? [now.parts.map(bar.chipLabel).join(" + "), "wherein"].filter(Boolean).join(" — ") : `${VIEWS[now.view] ?? "wherein"} — wherein`;
-  if (now.view !== before.view) view.dispatchEvent(new Event("viewchange"));
   if (now.view === "search") {
     search.show(view);
     return;
@@ -61,11 +61,12 @@ async function draw(now, before = {}) {
   const stays = module.stays?.(before) && view.firstElementChild;
   const room = stays || h("div");
   if (!stays) view.replaceChildren(room);
+  const { y } = returned ?? { y: 0 };
   await module.show(room, { collection: here(), reload });
+  if (!stays && now === state) scrollTo(0, y);
 }
 
 function trouble(error) {
-  if (error.status === 401) error.message = "This server asks for its token: open the address that `wherein serve` printed.";
   say(error.message, { error: true });
   view.replaceChildren(problem(error, begin));
 }
@@ -99,7 +100,7 @@ function setUp() {
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, .boxes")) return;
     if (event.key === "/" && !document.querySelector("dialog[open]")) document.getElementById("words").focus();
-    else if (event.key === "o") search.toggleOutlines();
+    else if (event.key === "o") toggleOutlines();
     else return;
     event.preventDefault();
   });

@@ -1,16 +1,20 @@
-// Searching: results as they stream in, filters, marks that refine, pages to the last image.
+// Searching: results as they stream in, marks that refine, pages to the last image.
 
 import { at, get, post, streamSearch } from "./api.js";
-import { count, h, percent, plural, problem, say } from "./dom.js";
+import { baseName, count, h, percent, plural, problem, say } from "./dom.js";
+import { filters, least, likely, tagOptions, tellSlider, whyUncut } from "./filters.js";
 import { Grid } from "./grid.js";
 import * as large from "./large.js";
 import { keptIds, onSelection, onTags, toggle } from "./selection.js";
-import { asked, dayAfter, EMPTY, go, question, state } from "./state.js";
+import { asked, dayAfter, EMPTY, go, onLeave, question, returned, state } from "./state.js";
 
 const PAGE = 60;
+/** The longest page that the server gives, of images to browse and of hits. */
+const LONGEST = { browse: 1000, search: 5000 };
+/** How far below the window the end of the hits may be before more are fetched, in pixels. */
+const NEAR = 800;
 const AT_ONCE = 6;
 const FIRST = 12;
-const UNLIKELY = 0.05;
 let run = 0;
 let shown = "";
 let grid = null;
@@ -18,11 +22,11 @@ let folded = null;
 let acts = {};
 let stop = null;
 let about = {};
-let refocus = "";
-
-/** Hits less likely to be right than this are folded away. */
-const least = () => (state.sure === "" ? UNLIKELY : Number(state.sure) || 0);
-const likely = (hit) => (hit.confidence ?? 1) >= least();
+/** A mark that was just set or taken back: what is told of it when its ranking is there. */
+let marked = null;
+let [toOutline, outlining] = [[], 0];
+/** How many hits were asked for so far, and whether all of a former page are back yet. */
+let [loaded, settled] = [0, true];
 
 onSelection((kept) => {
   grid?.tell({ kept });
@@ -30,8 +34,9 @@ onSelection((kept) => {
 });
 onTags((tags) => {
   about.tags = tags;
-  document.querySelector(".filters [aria-label=Tag]")?.replaceChildren(...tagOptions());
+  document.querySelector(".filters [aria-label=Tag]")?.replaceChildren(...tagOptions(about));
 });
+onLeave(() => (settled ? { y: scrollY, loaded } : null));
 
 /** The grid that an image is in: it may be among the rejected. */
 const holder = (imageId) => (folded?.known.has(imageId) ? folded : grid);
@@ -49,36 +54,61 @@ export function show(view) {
   }
   shown = question(state);
   run += 1;
+  if (marked?.run !== run) marked = null;
   stop?.abort();
   stop = new AbortController();
   // Pictures nobody will see any more must not keep the new search waiting for a connection.
   for (const picture of view.querySelectorAll(".grid img")) if (!picture.complete) picture.removeAttribute("src");
+  for (const old of [grid, folded]) old?.leave();
   const mine = run;
-  acts = { open: (hit) => go({ open: hit.image_id }), keep: toggle, unfolded: (hits) => locate(mine, hits) };
+  acts = { open: (hit) => go({ open: hit.image_id }), keep: toggle, drawn: (hits) => locate(mine, hits) };
   if (state.parts.length) acts.mark = mark;
-  [grid, folded] = [new Grid(state.collection, acts), null];
+  [grid, folded, toOutline] = [new Grid(state.collection, acts), null, []];
   const summary = h("p", { class: "summary" }, " ");
   const more = h("div", { class: "more" });
   const used = view.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
-  view.replaceChildren(filters(), summary, grid.element, more);
+  // Who comes back, or marks a hit, stays where they were; who asks something new begins at the top.
+  const stand = returned ?? (marked ? { y: scrollY, loaded } : { y: 0, loaded: 0 });
+  view.style.minHeight = stand.y ? `${stand.y + innerHeight}px` : "";
+  view.replaceChildren(filters(about), summary, grid.element, more);
+  scrollTo(0, stand.y);
   // Who changed a filter from the keyboard stays at it.
   if (used) view.querySelector(`.filters [aria-label="${CSS.escape(used)}"]`)?.focus();
-  fill({ mine, summary, more, view });
+  fill({ mine, summary, more, view, stand });
 }
 
 export function forget() {
   shown = "";
+  [loaded, settled] = [0, true];
 }
+
+/** The ranking as a mark finds it, to compare the next one with. */
+const rankingNow = (id) => ({ run: run + 1, place: grid.place(id), hits: grid.hits.map((hit) => hit.image_id) });
 
 function mark(hit, kind) {
   const other = kind === "liked" ? "disliked" : "liked";
-  const marked = state[kind].includes(hit.image_id);
-  say(marked ? "Mark taken back." : kind === "liked" ? "More like this." : "Less like this.");
-  refocus = hit.image_id;
+  const held = state[kind].includes(hit.image_id);
+  const before = { liked: state.liked, disliked: state.disliked };
+  marked = { id: hit.image_id, kind: held ? "" : kind, before, ...rankingNow(hit.image_id) };
   go({
-    [kind]: marked ? state[kind].filter((one) => one !== hit.image_id) : [...state[kind], hit.image_id],
+    [kind]: held ? state[kind].filter((one) => one !== hit.image_id) : [...state[kind], hit.image_id],
     [other]: state[other].filter((one) => one !== hit.image_id),
   });
+}
+
+/** What a mark changed, in a sentence, with the way back. */
+function tellMark({ id, place, kind, before, hits }) {
+  const now = grid.place(id);
+  const moved = place < 0 || now === place ? "" : now < 0 ? `it left the first ${count(grid.hits.length)}, and ` : `it went from place ${place + 1} to ${now + 1}, and `;
+  const first = new Set(hits.slice(0, FIRST));
+  const fresh = grid.hits.slice(0, FIRST).filter((hit) => !first.has(hit.image_id)).length;
+  const others = fresh ? `${fresh} of the first ${FIRST} ${fresh === 1 ? "is" : "are"} new` : `the first ${FIRST} stay`;
+  const said = { liked: "counts as right", disliked: "counts as wrong", "": "is no longer marked" }[kind];
+  say(`${baseName(id)} ${said}: ${moved}${others}.`, { undo: () => {
+    const kindNow = before.liked.includes(id) ? "liked" : before.disliked.includes(id) ? "disliked" : "";
+    marked = { id, kind: kindNow, before: { liked: state.liked, disliked: state.disliked }, ...rankingNow(id) };
+    go(before);
+  } });
 }
 
 /** Marks say which hits are right: what is learned from them moves the confidence of later searches. */
@@ -86,42 +116,67 @@ async function learn() {
   const { parts } = asked(state);
   try {
     const [made] = await post(at(state.collection, "/calibrate"), { method: state.method, judgements: [{ parts, right: state.liked, wrong: state.disliked }] });
-    say(`${count(made.right)} right and ${count(made.wrong)} wrong hits are judged.${made.curve ? "" : " More are needed before hits get a confidence."}`);
+    say(made.changed, { undo: () => unlearn(made.step) });
     if (made.curve) go({ liked: [], disliked: [] });
   } catch (error) {
     say(error.message, { error: true });
   }
 }
 
-async function* pages(offset) {
+async function unlearn(step) {
+  try {
+    say((await post(at(state.collection, "/uncalibrate"), { step })).changed);
+    shown = ""; // the same question has another answer now
+    go({});
+  } catch (error) {
+    say(error.message, { error: true });
+  }
+}
+
+async function* pages(offset, length, signal) {
   if (state.parts.length) {
-    yield* streamSearch(state.collection, asked(state, { k: PAGE, offset }), stop.signal);
+    yield* streamSearch(state.collection, asked(state, { k: length, offset }), signal);
     return;
   }
   const { folder, after, before, min_side } = state;
-  const found = await get(at(state.collection, "/images"), { folder, after, before: dayAfter(before), min_side, tags: state.tag, offset, limit: PAGE }, stop.signal);
+  const found = await get(at(state.collection, "/images"), { folder, after, before: dayAfter(before), min_side, tags: state.tag, offset, limit: length }, signal);
   yield [{ searched: found.total, notes: [] }, ...found.images];
 }
 
-async function fill({ mine, summary, more, view }) {
+/** A sign that something is being looked for, and the way to end it. */
+function running(text, ceasing) {
+  const cancel = h("button", { type: "button", class: "link", onclick: () => ceasing.abort() }, "Cancel");
+  return h("span", { class: "running", role: "status" }, text, cancel);
+}
+
+async function fill({ mine, summary, more, view, stand }) {
   let offset = 0;
   let total = Infinity;
-  let busy = false;
+  let busy = null;
+  let tiles = 0;
   const unsure = [];
-  const load = async () => {
-    if (busy || offset >= total || mine !== run) return;
-    busy = true;
+  [loaded, settled] = [0, false];
+
+  /** The next page; whether it brought anything. */
+  const page = async () => {
+    if (offset >= total || mine !== run) return false;
     let got = 0;
-    const shownBefore = grid.hits.length;
+    tiles = grid.hits.length;
+    // The first page is one that everybody asks for; the way back to a place far below is made in few steps.
+    const length = offset ? Math.min(LONGEST[state.parts.length ? "search" : "browse"], Math.max(PAGE, stand.loaded - offset)) : PAGE;
+    const ceasing = new AbortController();
+    const wait = running(offset ? "Looking for more…" : "Searching…", ceasing);
+    (offset ? more : summary).replaceChildren(wait);
     try {
       let head = null;
-      for await (const lines of pages(offset)) {
-        if (mine !== run) return;
+      for await (const lines of pages(offset, length, AbortSignal.any([stop.signal, ceasing.signal]))) {
+        if (mine !== run) return false;
         const hits = head ? lines : lines.slice(1);
         if (!head) {
           [head] = lines;
           total = head.searched;
           if (offset === 0) sum(summary, head);
+          if (offset === 0) unsure.push(...(head.rejected ?? []));
         }
         got += hits.length;
         const sure = hits.filter(likely);
@@ -129,56 +184,92 @@ async function fill({ mine, summary, more, view }) {
         grid.add(sure.slice(0, FIRST), { more: true });
         if (sure.length > FIRST) {
           await new Promise(requestAnimationFrame); // what is seen first is drawn first
-          if (mine !== run) return;
+          if (mine !== run) return false;
           grid.add(sure.slice(FIRST), { more: true });
         }
       }
+      if (!offset) tellSlider(whyUncut(head, [...grid.hits, ...unsure]));
       offset += got;
-      locate(mine, grid.hits.slice(shownBefore));
-      // Confidence falls with the score: what follows an unlikely hit is no likelier.
-      if (!got || unsure.length) total = offset;
+      // Confidence falls with the score where a method has its own: what follows an unlikely hit is no likelier.
+      if (got < length || (state.sure === "" && unsure.length)) total = offset;
+      loaded = offset;
       grid.add([], { more: offset < total });
       grid.tell(told());
+      more.replaceChildren();
       if (offset <= PAGE && !grid.hits.length) nothing(more, unsure);
       else if (offset >= total) more.replaceChildren(h("p", { class: "quiet" }, ended(offset - unsure.length, unsure.length)), rejected(unsure));
-      if (refocus && document.activeElement === document.body) grid.focus(refocus);
-      refocus = "";
+      return got > 0;
     } catch (error) {
-      total = offset;
-      if (error.name === "AbortError") return;
+      if (mine !== run) return false;
       if (!offset) shown = ""; // asking the same again asks again
-      more.replaceChildren(problem(error, () => {
-        total = Infinity;
-        more.replaceChildren();
-        load();
-      }));
-    } finally {
-      busy = false;
+      const [end, again] = [total, () => { total = end; more.replaceChildren(); load(); }];
+      total = offset;
+      if (wait.parentElement === summary) summary.replaceChildren(" ");
+      more.replaceChildren(ceasing.signal.aborted ? ceased(again) : problem(error, again));
+      return false;
     }
-    if (mine === run && offset === got && state.open) large.open(state.open, holder(state.open));
-    if (mine === run && offset < total && more.getBoundingClientRect().top < innerHeight * 2) load();
   };
-  const watcher = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && load(), { rootMargin: "800px" });
-  watcher.observe(more);
-  view.addEventListener("viewchange", () => watcher.disconnect(), { once: true });
+  const load = () => (busy ??= page().finally(() => { busy = null; }).then((brought) => {
+    after(brought);
+    return brought;
+  }));
+  const after = (brought) => {
+    if (mine !== run) return;
+    if (brought && offset < Math.min(stand.loaded, total)) {
+      load();
+      return;
+    }
+    settle(view);
+    if (!brought || offset >= total || !isNear()) return;
+    if (grid.hits.length > tiles) load();
+    // All of it stands behind what is shown already, as the frames of one long film do: nobody need wait for the rest.
+    else more.replaceChildren(h("button", { type: "button", class: "plain", onclick: load }, "Look further"));
+  };
+  acts.more = load;
+  const isNear = () => more.isConnected && more.getBoundingClientRect().top < innerHeight + NEAR;
+  addEventListener("scroll", () => settled && isNear() && load(), { passive: true, signal: stop.signal });
   await load();
 }
 
-/** Outlines are asked for when the hits are there, so that nobody waits for them. */
+/** The hits that somebody stood at are there again: go there, and tell what a mark changed. */
+function settle(view) {
+  if (settled) return;
+  settled = true;
+  view.style.minHeight = "";
+  const mark = marked;
+  marked = null;
+  if (mark && grid.hits.length) tellMark(mark);
+  if (mark && document.activeElement === document.body) grid.resume(mark.id, mark.place);
+  if (state.open) large.open(state.open, holder(state.open));
+}
+
+function ceased(again) {
+  return h("div", { class: "none" }, h("h2", {}, "Cancelled"), h("p", {}, "The search was ended before its answer came."),
+    h("button", { type: "button", class: "plain", onclick: again }, "Search again"));
+}
+
+/** Outlines are asked for when hits are drawn, so that nobody waits for them, and only for what is looked at. */
 async function locate(mine, hits) {
-  const among = hits.filter((hit) => !hit.mask).map((hit) => hit.image_id);
-  if (!state.parts.length || !among.length || !(about.steps ?? []).includes("locate") || !(about.layers ?? []).includes("patches")) return;
+  if (!state.parts.length || !(about.steps ?? []).includes("locate") || !(about.layers ?? []).includes("patches")) return;
+  toOutline.push(...hits.filter((hit) => !hit.mask && !hit.outlined).map((hit) => hit.image_id));
+  if (outlining === mine) return;
+  outlining = mine;
+  const isDrawn = (id) => holder(id).known.get(id)?.element;
   try {
     // A few at a time: a search that comes in between waits only for those.
-    for (let from = 0; from < among.length && mine === run; from += AT_ONCE) {
-      const some = among.slice(from, from + AT_ONCE);
-      const found = await post(at(state.collection, "/locate"), asked(state, { k: some.length, among: some, group: false }), stop.signal);
+    while (mine === run) {
+      toOutline = toOutline.filter(isDrawn);
+      const some = toOutline.splice(0, AT_ONCE);
+      if (!some.length) break;
+      const found = await post(at(state.collection, "/locate"), asked(state, { k: some.length, among: some, group: false, min_confidence: null }), stop.signal);
       if (mine !== run) return;
-      grid.outlined(found.hits);
+      for (const one of [grid, folded]) one?.outlined(found.hits);
       large.outlined();
     }
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, { error: true });
+  } finally {
+    if (outlining === mine) outlining = 0;
   }
 }
 
@@ -205,56 +296,13 @@ function nothing(more, unsure) {
   }
   more.replaceChildren(h("div", { class: "none" },
     h("h2", {}, "No match"),
-    h("p", {}, unsure.length ? `Nothing here is likely to be what you look for: the best is right with ${percent(unsure[0].confidence)} only.` : "No image passes. Try other words or fewer filters.")), rejected(unsure));
+    h("p", {}, unsure.length ? `Nothing here is likely to be what you look for: the best is right with ${percent(Math.max(...unsure.map((hit) => hit.confidence)))} only.` : "No image passes. Try other words or fewer filters.")), rejected(unsure));
 }
 
 function rejected(unsure) {
   if (!unsure.length) return "";
-  folded = new Grid(state.collection, acts);
+  folded = new Grid(state.collection, { ...acts, more: null });
   folded.add(unsure);
   folded.tell(told());
   return h("details", { class: "rejected" }, h("summary", {}, unsure.length === 1 ? "The one that was rejected" : `The best ${count(unsure.length)} that were rejected`), folded.element);
-}
-
-function optionOf(key, text, value) {
-  const option = h("option", { value: key }, text);
-  option.selected = key === value;
-  return option;
-}
-
-const tagOptions = () => [["", "any"], ...Object.entries(about.tags ?? {}).map(([tag, number]) => [tag, `${tag} (${count(number)})`])]
-  .map(([tag, text]) => optionOf(tag, text, state.tag[0] ?? ""));
-
-function filters() {
-  const field = (name, label, attributes) => h("label", {}, h("span", {}, label),
-    h("input", { value: state[name], "aria-label": label, onchange: (event) => go({ [name]: event.target.value }), ...attributes }));
-  const sure = h("b", {}, percent(least()));
-  const slider = h("label", {}, h("span", {}, "Confidence, at least ", sure),
-    h("input", { type: "range", min: "0", max: "0.95", step: "0.05", "aria-label": "Confidence", value: String(least()), oninput: (event) => { sure.textContent = percent(event.target.value); }, onchange: (event) => go({ sure: Number(event.target.value) === UNLIKELY ? "" : event.target.value }) }));
-  const choice = (label, value, options, change) => h("label", {}, h("span", {}, label),
-    h("select", { "aria-label": label, onchange: (event) => change(event.target.value) }, options.map(([key, text]) => optionOf(key, text, value))));
-  const active = ["folder", "after", "before", "min_side", "method", "sure"].filter((name) => state[name]).length + state.tag.length;
-  const details = h("details", { class: "filters" },
-    h("summary", {}, "Filters", active ? h("span", { class: "badge" }, active) : ""),
-    h("div", { class: "fields" },
-      field("folder", "Folder", { type: "text", placeholder: "holiday/*" }),
-      field("after", "From", { type: "date" }), field("before", "Until", { type: "date" }),
-      h("label", {}, h("span", {}, "Tag"), h("select", { "aria-label": "Tag", onchange: (event) => go({ tag: event.target.value ? [event.target.value] : [] }) }, tagOptions())),
-      choice("Size", state.min_side, [["", "any"], ["640", "640 px and more"], ["1280", "1280 px and more"], ["1920", "1920 px and more"], ["3840", "3840 px and more"]], (side) => go({ min_side: side })),
-      choice("Method", state.method, [["", "as fits the query"], ...(about.methods ?? []).map((method) => [method, method])], (method) => go({ method })),
-      slider));
-  details.open = sessionStorage.getItem("filters") === "1";
-  details.addEventListener("toggle", () => sessionStorage.setItem("filters", details.open ? "1" : "0"));
-  const group = h("button", { type: "button", class: "switch", "aria-pressed": String(state.group), onclick: () => go({ group: !state.group }) }, "Group look-alikes");
-  const outlines = h("button", {
-    type: "button", class: "switch", id: "outlines", title: "o", "aria-pressed": String(!document.body.classList.contains("no-outlines")), onclick: () => toggleOutlines(),
-  }, "Outlines");
-  return h("div", { class: "tools" }, details, h("div", { class: "switches" }, group, outlines));
-}
-
-export function toggleOutlines() {
-  const off = document.body.classList.toggle("no-outlines");
-  localStorage.setItem("outlines", off ? "off" : "on");
-  document.getElementById("outlines")?.setAttribute("aria-pressed", String(!off));
-  say(off ? "Outlines off." : "Outlines on.");
 }

@@ -1,13 +1,14 @@
 // The selection at hand: kept on the server with the collection, changed by one key.
 
 import { at, drop, exportUrl, get, post } from "./api.js";
-import { confirmed, h, iconButton, plural, say } from "./dom.js";
+import { confirmed, h, iconButton, named, plural, say } from "./dom.js";
 import { state } from "./state.js";
 
 const tray = document.getElementById("tray");
 const listeners = [];
 const tagListeners = [];
-let name = "Selection";
+const FIRST = "Selection";
+let name = FIRST;
 let items = new Map();
 let gone = new Set();
 let loaded = "";
@@ -25,7 +26,16 @@ const changed = () => {
   for (const listener of listeners) listener(keptIds());
 };
 
-export async function load(collection, wanted = localStorage.getItem(`selection:${collection}`) ?? "Selection") {
+/** The selection that was used last in this browser; a name that cannot be kept under is not gone on with. */
+function remembered(collection) {
+  try {
+    return named(localStorage.getItem(`selection:${collection}`) ?? FIRST);
+  } catch {
+    return FIRST;
+  }
+}
+
+export async function load(collection, wanted = remembered(collection)) {
   const all = await get(at(collection, "/selections"));
   loaded = collection;
   call(wanted);
@@ -89,7 +99,8 @@ export async function setLabel(imageId, label) {
   await send("/keep", { items: [item] });
 }
 
-export async function rename(next) {
+export async function rename(wanted) {
+  const next = named(wanted);
   const path = here("/rename");
   await inTurn(() => post(path, { to: next }));
   call(next);

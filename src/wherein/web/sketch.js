@@ -2,7 +2,7 @@
 
 import { ask } from "./bar.js";
 import { Boxes, rounded } from "./boxes.js";
-import { h, iconButton, svg } from "./dom.js";
+import { fill, h, iconButton, say, svg } from "./dom.js";
 import { state } from "./state.js";
 
 const dialog = document.getElementById("sketch");
@@ -15,11 +15,14 @@ export function sketch() {
     svg("svg", { viewBox: "0 0 3 3", preserveAspectRatio: "none", class: "thirds", "aria-hidden": "true" }, svg("path", { d: "M1 0V3M2 0V3M0 1H3M0 2H3" })),
     h("p", { class: "hint" }, "Draw a box where it should be"));
   const search = () => {
-    const drawn = boxes.items.map(({ box, about }) => ({ ...about, words: about.words?.trim(), where: rounded(box) })).filter((part) => part.words);
-    if (!drawn.length) {
-      list.querySelector("input")?.focus();
-      return;
+    const drawn = boxes.items.map(({ box, about }) => ({ ...about, words: about.words?.trim(), where: rounded(box) }));
+    const silent = drawn.findIndex((part) => !part.words);
+    if (!drawn.length) say("Draw a box first, and say what is in it.", { error: true });
+    if (silent >= 0) {
+      list.querySelectorAll("input")[silent].focus();
+      say(`Say what is in place ${silent + 1}, or remove it.`, { error: true });
     }
+    if (!drawn.length || silent >= 0) return;
     dialog.close();
     ask([...state.parts.filter((part) => !placed(part)), ...drawn]);
   };
@@ -42,7 +45,7 @@ export function sketch() {
     iconButton("no", `Remove place ${number + 1}`, () => boxes.remove(number), { class: "icon small" }));
   for (const part of state.parts.filter(placed)) boxes.add(part.where, { quiet: true, about: { ...part } });
   boxes.change(boxes.items);
-  dialog.replaceChildren(
+  fill(dialog,
     h("div", { class: "sketch" }, stage, list),
     h("div", { class: "row" },
       h("button", { type: "button", class: "plain", onclick: () => boxes.add(undefined, { focus: true }) }, "Place a box"),

@@ -3,6 +3,8 @@
 const LISTS = ["tag", "liked", "disliked"];
 const TEXTS = ["folder", "after", "before", "min_side", "method", "sure", "open"];
 
+const RESTS_MS = 150; // short enough to be noted before somebody clicks, long enough not to run while scrolling
+
 export const EMPTY = Object.freeze({
   view: "search", collection: "", parts: [], folder: "", after: "", before: "", min_side: "", method: "", sure: "",
   tag: [], liked: [], disliked: [], group: false, open: "",
@@ -14,15 +16,22 @@ const listeners = [];
 /** Called with (now, before) whenever the address changes. */
 export const onChange = (listener) => listeners.push(listener);
 
+/** The parts of a query as an address has them: a list in JSON, or plain words that somebody typed. */
+function partsOf(text) {
+  let parts = null;
+  try {
+    parts = JSON.parse(text);
+  } catch {
+    // plain words
+  }
+  if (Array.isArray(parts)) return parts.filter((part) => part && typeof part === "object");
+  return text.trim() ? [{ words: text.trim() }] : [];
+}
+
 export function read(search) {
   const params = new URLSearchParams(search);
   const found = { ...EMPTY, view: params.get("view") ?? "search", collection: params.get("in") ?? "" };
-  try {
-    const parts = JSON.parse(params.get("q") ?? "[]");
-    found.parts = Array.isArray(parts) ? parts.filter((part) => part && typeof part === "object") : [];
-  } catch {
-    found.parts = [];
-  }
+  found.parts = partsOf(params.get("q") ?? "");
   for (const name of TEXTS) found[name] = params.get(name) ?? "";
   for (const name of LISTS) found[name] = params.getAll(name);
   found.group = params.get("group") === "1";
@@ -41,22 +50,48 @@ export function write(values) {
   return text ? `?${text}` : location.pathname;
 }
 
+/** Where somebody stood when they left what the address shows now: {y, loaded}; null where they come to it anew. */
+export let returned = null;
+let standing = () => null;
+
+/** `tell` says where somebody stands, for the way back: {y, loaded}, or null while that is not known. */
+export const onLeave = (tell) => { standing = tell; };
+
+function remember() {
+  const place = standing();
+  if (place) history.replaceState(place, "");
+}
+
 /** Change the state, and with it the address. `replace` leaves no step for the back button. */
 export function go(change, { replace = false } = {}) {
   const before = state;
   state = { ...state, ...change };
   const address = write(state);
-  if (address !== location.search) history[replace ? "replaceState" : "pushState"](null, "", address);
+  if (!replace) returned = null;
+  if (address !== location.search) {
+    if (!replace) remember();
+    history[replace ? "replaceState" : "pushState"](replace ? history.state : null, "", address);
+  }
   for (const listener of listeners) listener(state, before);
 }
 
 export function start() {
-  addEventListener("popstate", () => {
+  history.scrollRestoration = "manual";
+  let rest = 0;
+  addEventListener("popstate", (event) => {
+    clearTimeout(rest);
     const before = state;
     state = read(location.search);
+    returned = event.state;
     for (const listener of listeners) listener(state, before);
   });
+  // Back and Forward leave a page without asking, so its place is noted whenever scrolling rests.
+  addEventListener("scroll", () => {
+    clearTimeout(rest);
+    rest = setTimeout(remember, RESTS_MS);
+  }, { passive: true });
   state = read(location.search);
+  returned = history.state;
 }
 
 /** *Until* takes in the day it names, the API's `before` does not. */
@@ -66,6 +101,9 @@ export function dayAfter(day) {
   date.setUTCDate(date.getUTCDate() + 1);
   return date.toISOString().slice(0, 10);
 }
+
+/** The confidence from which on a hit shows at least so many percent: what is cut is what is read. */
+export const cutAt = (share) => Math.max(0, (Math.round(100 * share) - 0.5) / 100);
 
 /** What /search takes. */
 export function asked(values, more = {}) {
@@ -80,6 +118,7 @@ export function asked(values, more = {}) {
     liked: values.liked,
     disliked: values.disliked,
     group: values.group,
+    min_confidence: values.sure === "" ? null : cutAt(Number(values.sure) || 0),
     ...more,
   };
 }

@@ -1,7 +1,7 @@
 // The pixel paper's user study: which three of twelve show the query, with and without outlines; and its results.
 
 import { at, call, get, post, thumbUrl } from "./api.js";
-import { baseName, h, percent, say } from "./dom.js";
+import { baseName, h, named, percent, say } from "./dom.js";
 import { outline } from "./outline.js";
 import { state } from "./state.js";
 
@@ -20,9 +20,11 @@ export async function show(view) {
       h("button", { type: "button", class: "plain", onclick: () => evaluate(view, study.name).catch(tell) }, "Results")))),
     h("form", { class: "row wrap", onsubmit: (event) => {
       event.preventDefault();
-      post(path(name.value.trim()), {}).then(() => show(view), tell);
+      make(name.value).then(() => show(view)).catch(tell);
     } }, name, h("button", { type: "submit", class: "plain" }, "Make it from the selections"))));
 }
+
+const make = async (name) => post(path(named(name)), {});
 
 async function take(view, study) {
   const sheet = await post(path(study, "/participants"), {});
@@ -57,11 +59,18 @@ function answer(view, study, sheet, question) {
       const button = h("button", { type: "button", "aria-pressed": "false", "aria-label": `Candidate ${number + 1}`, onclick: () => pick(item, button) }, h("span", { class: "stage" }, figure(item, 256)));
       return h("li", {}, button);
     });
-    view.replaceChildren(h("section", { class: "question", "aria-label": `Question ${question.number + 1}` },
+    const asked = h("section", { class: "question loading", "aria-busy": "true", "aria-label": `Question ${question.number + 1}` },
       h("div", { class: "asked" }, h("p", { class: "quiet" }, `Question ${question.number + 1} of ${sheet.questions.length}`), h("h2", {}, `Choose the ${sheet.choose} images that show this`),
         h("div", { class: "stage" }, figure(question.query, 512)), next),
-      h("ul", { class: "candidates" }, candidates)));
-    const started = performance.now();
+      h("ul", { class: "candidates" }, candidates));
+    view.replaceChildren(asked);
+    let started = 0;
+    // Nobody is timed while pictures load: they are shown together, and then the clock starts.
+    Promise.allSettled([...asked.querySelectorAll("img")].map((picture) => picture.decode())).then(() => {
+      asked.classList.remove("loading");
+      asked.removeAttribute("aria-busy");
+      started = performance.now();
+    });
   });
 }
 
