@@ -27,7 +27,7 @@ from wherein.bench.run import Plan, run
 from wherein.bench.task import Options
 from wherein.encoders import load
 from wherein.images.image import decode
-from wherein.search.steps.locate import locate_in, scene_of, sought_of
+from wherein.search.locating import locate_in, scene_of, sought_of
 from wherein.values.masks import mask_box
 from wherein.values.query import Part, Query
 from wherein.values.region import iou

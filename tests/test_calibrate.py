@@ -1,5 +1,7 @@
 """Scores → confidence: measures, curves, what is kept, how far it can be trusted."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,18 +9,20 @@ from hypothesis import strategies as st
 
 from wherein.encoders import load
 from wherein.encoders.toy import ToyEncoder
+from wherein.search.background import Background
 from wherein.search.calibrate import (
     FEWEST,
     Curve,
     expected_error,
     fit,
     measure,
+    migrated_name,
     reliability,
     shipped,
     source_of,
 )
-from wherein.search.engine import Candidate, Ranked
-from wherein.search.method import Method
+from wherein.search.engine import Candidate
+from wherein.values.method import Method
 from wherein.values.query import Part, Query
 
 TEXT, EXAMPLE = Query.of("red"), Query((Part(image=b"picture"),))
@@ -62,10 +66,31 @@ def test_reliability_by_hand() -> None:
     assert expected_error(table) == pytest.approx(0.5 * 0.45 + 0.5 * 0.025)
 
 
-def ranked(kind: str, *scores: float, inliers: int | None = None, images: int = 100) -> Ranked:
+@dataclass(frozen=True)
+class Scored:
+    """A source of known scores."""
+
+    background: Background
+
+    @property
+    def count(self) -> int:
+        """How many images there are."""
+        return self.background.n
+
+
+@dataclass(frozen=True)
+class Found:
+    """A ranking as far as it is measured."""
+
+    candidates: tuple[Candidate, ...]
+    score_kind: str
+    source: Scored
+
+
+def ranked(kind: str, *scores: float, inliers: int | None = None, images: int = 100) -> Found:
     candidates = tuple(Candidate(number, score, inliers=inliers) for number, score in enumerate(scores))
     every = np.r_[np.array(scores, np.float32), np.linspace(0, 0.1, images - len(scores), dtype=np.float32)]
-    return Ranked(candidates, kind, every)
+    return Found(candidates, kind, Scored(Background.of(every)))
 
 
 def test_texts_are_measured_by_their_cosine_and_examples_by_standing_out() -> None:
@@ -99,8 +124,27 @@ def test_a_source_names_what_scored_and_not_what_outlined() -> None:
     def source(spec: str) -> str | None:
         return source_of(TEXT, Method.parse(spec).for_query(TEXT), kind="cosine", encoder=TOY, family=None)
 
-    assert source("") == source("whole+locate~coarse") == "toy@toy-colo search=whole cosine text"
+    assert source("") == source("whole+locate~coarse") == "toy@toy-colo whole cosine text"
     assert source("patches") != source("whole") != source("whole~max")
+
+
+@pytest.mark.parametrize(
+    ("old", "spec"),
+    [
+        ("mini@c4885c3b search=whole cosine text", "mini"),
+        ("mini@c4885c3b search=static-9@0.1 cells=best fill=crop standardised text", "mini+static-9@0.1~best~crop"),
+        ("mini@c4885c3b search=whole support=max cosine text", "mini~max"),
+        ("mini@c4885c3b search=whole augmented=True weighting=average cosine text", "mini+dba~average"),
+    ],
+)
+def test_calibrations_named_by_the_fields_of_a_method_are_found_under_its_spelling(old: str, spec: str) -> None:
+    kind = old.split()[-2]
+    named = source_of(TEXT, Method.parse(spec).for_query(TEXT), kind=kind, encoder=TOY, family=None)
+    assert named is not None
+    assert migrated_name(old).partition(" ")[2] == named.partition(" ")[2]
+    assert migrated_name("rootsift inliers") == "rootsift inliers"
+    fused = "mini@c4885c3b rootsift search=whole steps=sp words=bow evidence image"
+    assert migrated_name(fused) == "mini@c4885c3b rootsift bow+sp evidence image"
 
 
 def test_the_shipped_curves_are_those_of_the_shipped_encoder() -> None:

@@ -31,16 +31,18 @@ def test_cosines_are_those_of_the_mean_sixth_under_each_cell(grid: str) -> None:
     chosen = [0, len(boxes) - 1, 2]
     means = [unit(np.tensordot(coverage(boxes[cell], shape=(6, 6)).ravel(), images, axes=(0, 1))) for cell in chosen]
     expected = np.stack([QUERIES @ mean.T for mean in means])
-    assert cells_of(Grid.parse(grid)).cosines(QUERIES, chosen) == pytest.approx(expected, abs=1e-5)
+    cells = cells_of(Grid.parse(grid))
+    assert cells.cosines(QUERIES, chosen, np.arange(6)) == pytest.approx(expected, abs=1e-5)
+    assert cells.cosines(QUERIES, chosen, np.array([4, 1])) == pytest.approx(expected[..., [4, 1]], abs=1e-5)
 
 
 def test_a_cell_that_shows_nothing_has_a_cosine_of_0() -> None:
     stored = [PlaceRows(np.zeros((1, 36, 5), np.int8), np.arange(1), np.arange(1))]
     shares = shares_of(Grid(9).boxes())
     cells = Cells(stored, shares, lengths_of(stored, shares, images=1))
-    assert not cells.cosines(QUERIES, range(9)).any()
+    assert not cells.cosines(QUERIES, range(9), np.arange(1)).any()
 
 
 def test_no_images_have_no_cosines() -> None:
     shares = shares_of(Grid(9).boxes())
-    assert Cells([], shares, lengths_of([], shares, images=0)).cosines(QUERIES, [4]).shape == (1, 2, 0)
+    assert Cells([], shares, lengths_of([], shares, images=0)).cosines(QUERIES, [4], np.arange(0)).shape == (1, 2, 0)

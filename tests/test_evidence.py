@@ -5,7 +5,21 @@ from math import erfc, log, sqrt
 import numpy as np
 import pytest
 
-from wherein.search.evidence import CHANCE_NATS, centrality, certain, fused, inlier_nats, surprise
+from wherein.arrays import Floats
+from wherein.search import evidence
+from wherein.search.background import Background
+from wherein.search.evidence import CHANCE_NATS, centrality, certain, embedding_nats, inlier_nats, local_nats, roots
+
+
+def surprise(scores: Floats) -> Floats:
+    """The nats of scores among themselves."""
+    return evidence.surprise(scores, Background.of(scores))
+
+
+def fused(cosines: Floats, shares: list[Floats]) -> Floats:
+    """Nats of an embedding and of local features among themselves, summed."""
+    local = [local_nats(roots(own), Background.of(roots(own))) for own in shares]
+    return np.asarray(np.sum([embedding_nats(cosines, Background.of(cosines)), *local], axis=0), np.float32)
 
 
 def test_nothing_and_equal_scores_say_nothing() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wherein.arrays import unit
-from wherein.search.expansion import augment, diffuse, expand, expanded_scores, nearest, passed_on
+from wherein.search.expansion import augment, diffuse, expand, expansion, nearest, passed_on
 
 
 def rows(seed: int, n: int, d: int = 8) -> Any:
@@ -29,7 +29,8 @@ def test_scores_alone_give_the_expanded_scores(weighting: Any) -> None:
     scores = database @ query
     near = np.argsort(-scores)[:5]
     vector = expand(query, database[near], scores[near], weighting=weighting)
-    assert np.allclose(expanded_scores(scores, database, near, weighting=weighting), database @ vector, atol=1e-5)
+    added, length = expansion(database[near], scores[near], weighting=weighting)
+    assert np.allclose((scores + database @ added) / length, database @ vector, atol=1e-5)
 
 
 def test_nearest_others_leave_out_the_row_itself_even_beside_its_twin() -> None:

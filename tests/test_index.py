@@ -1,4 +1,4 @@
-"""Exact search, against a slow obvious reference, ties included."""
+"""Exact search, against a slow obvious reference, ties included; what every index must keep."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wherein.arrays import Floats, Ints
-from wherein.index.exact import Exact, best
+from wherein.errors import SpecError
+from wherein.index import check_index
+from wherein.index.exact import ExactRows, best
+from wherein.index.rows import ArrayCache, Places, RowTable
+from wherein.store.shards import Array
+
+
+class InShards:
+    """Rows dealt out to shards of seven, as a collection's are."""
+
+    def __init__(self, rows: Floats) -> None:
+        self.rows, self.read = rows, list[int]()
+
+    def array(self, layer: str, shard: int) -> Array:
+        """One shard."""
+        self.read.append(shard)
+        return self.rows[7 * shard : 7 * shard + 7]
+
+
+def table_of(rows: Floats, owners: Ints, cache: ArrayCache | None = None) -> RowTable:
+    """A table of rows that lie in several shards."""
+    numbers = np.arange(len(rows))
+    images = np.unique(owners)
+    places = Places(np.stack([owners, numbers // 7, numbers % 7], axis=1), [None] * len(rows), images, owners)
+    return RowTable("rows", places, cache or ArrayCache(InShards(rows)))
+
 
 # Few different values, so that most cases hold ties.
 few = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 1.0])
@@ -27,10 +52,10 @@ def test_the_best_k_are_those_of_the_reference(data: st.DataObject, scores: list
 
 
 def test_nothing_to_search_finds_nothing() -> None:
-    index = Exact(np.zeros((0, 3), np.float32), np.zeros(0, np.int64))
+    index = ExactRows(table_of(np.zeros((0, 3), np.float32), np.zeros(0, np.int64)))
     (top,) = index.top(np.ones((1, 3), np.float32), k=5)
     assert (top.images.tolist(), top.scores.tolist()) == ([], [])
-    assert index.scores(np.zeros((0, 3), np.float32)).shape == (0, 0)
+    assert index.scores(np.zeros((0, 3), np.float32), np.zeros(0, np.int64)).shape == (0, 0)
 
 
 def slow_scores(rows: Floats, owners: Ints, query: Floats) -> list[float]:
@@ -47,11 +72,13 @@ def test_an_image_scores_as_its_best_row(rows_each: list[int], queries: int, see
     owners = np.repeat(np.arange(len(rows_each)), rows_each)
     rows = random.normal(size=(len(owners), 5)).astype(np.float32)
     asked = random.normal(size=(queries, 5)).astype(np.float32)
-    index = Exact(rows, owners)
-    for query, scores in zip(asked, index.scores(asked), strict=True):
-        np.testing.assert_allclose(scores, slow_scores(rows, owners, query), rtol=1e-5, atol=1e-6)
+    index = ExactRows(table_of(rows, owners))
     images = np.arange(len(rows_each))
-    winners = index.best_rows(asked[0], images)
+    for query, scores in zip(asked, index.scores(asked, images), strict=True):
+        np.testing.assert_allclose(scores, slow_scores(rows, owners, query), rtol=1e-5, atol=1e-6)
+    some = random.permutation(images)[: max(1, len(images) - 1)]
+    np.testing.assert_allclose(index.scores(asked, some), index.scores(asked, images)[:, some], rtol=1e-5, atol=1e-6)
+    winners = index.winners(asked[0], images)
     assert owners[winners].tolist() == images.tolist()
     np.testing.assert_allclose(rows[winners] @ asked[0], slow_scores(rows, owners, asked[0]), rtol=1e-5, atol=1e-6)
 
@@ -61,6 +88,34 @@ def test_an_image_scores_as_its_best_row(rows_each: list[int], queries: int, see
 def test_equal_rows_tie_wherever_they_lie(dim: int, count: int) -> None:
     random = np.random.default_rng(dim)
     rows = np.tile(random.normal(size=dim).astype(np.float32), (count, 1))
-    (top,) = Exact(rows, np.arange(count)).top(random.normal(size=(1, dim)).astype(np.float32), k=count)
+    (top,) = ExactRows(table_of(rows, np.arange(count))).top(random.normal(size=(1, dim)).astype(np.float32), k=count)
     assert len(set(top.scores.tolist())) == 1
     assert top.images.tolist() == list(range(count))
+
+
+def test_the_exact_index_keeps_the_contract_that_every_index_must() -> None:
+    rows = np.random.default_rng(0).normal(size=(90, 16)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    check_index("exact", table_of(rows, np.repeat(np.arange(30), 3)))
+    with pytest.raises(SpecError, match="none of the indexes is called 'exakt'"):
+        check_index("exakt", table_of(rows, np.repeat(np.arange(30), 3)))
+
+
+def test_rows_are_read_once_and_leave_when_the_budget_is_spent() -> None:
+    rows = np.ones((28, 4), np.float32)
+    shards = InShards(rows)
+    table = table_of(rows, np.arange(28), ArrayCache(shards, most=3 * 7 * 4 * 4))
+    for shard in (0, 1, 0, 2, 0, 3, 0, 1):
+        table.gather(np.array([7 * shard]))
+    assert shards.read == [0, 1, 2, 3, 1]
+
+
+def test_what_was_compacted_away_is_forgotten_and_the_rest_is_not_read_again() -> None:
+    rows = np.ones((21, 4), np.float32)
+    shards = InShards(rows)
+    cache = ArrayCache(shards)
+    table = table_of(rows, np.arange(21), cache)
+    table.gather(np.arange(21))
+    cache.keep([("rows", 0), ("rows", 2)])
+    table.gather(np.arange(21))
+    assert shards.read == [0, 1, 2, 1]

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from wherein.kernels import KERNELS, load_kernel
+from wherein import plugins
+from wherein.kernels import load_kernel
 from wherein.kernels.asmk import POWER, Asmk, Signs
 from wherein.kernels.bow import inverse_frequency
 from wherein.kernels.codebook import Codebook
@@ -57,7 +58,7 @@ def test_signs_by_hand() -> None:
     assert signs.bits.tolist() == [[0b01000000]]
 
 
-@pytest.mark.parametrize("word", sorted(KERNELS))
+@pytest.mark.parametrize("word", sorted(plugins.table("kernels")))
 def test_every_kernel_finds_the_document_itself_and_nothing_in_nothing(word: str) -> None:
     codebook = Codebook(unit_rows(0, 200))
     documents = [unit_rows(seed, 30) for seed in range(1, 6)]
@@ -85,7 +86,7 @@ def test_vlad_of_nothing_is_like_nothing() -> None:
     assert vlad(np.zeros((0, 2), np.float32), Codebook(np.eye(2, dtype=np.float32))).tolist() == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("word", sorted(KERNELS))
+@pytest.mark.parametrize("word", sorted(plugins.table("kernels")))
 def test_features_that_are_worth_nothing_are_as_if_they_were_not_there(word: str) -> None:
     codebook = Codebook(unit_rows(0, 12))
     documents = [unit_rows(seed, 20) for seed in range(1, 5)]

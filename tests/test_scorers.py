@@ -9,13 +9,23 @@ import pytest
 
 import wherein
 from wherein import Box, Part
+from wherein.arrays import Floats
 from wherein.index.cells import Cells, PlaceRows, lengths_of, sixths
-from wherein.search.scorers import WHOLE_SHARE, CellScorer, Look, PatchScorer, SumScorer, WholeScorer
+from wherein.index.exact import ExactRows
+from wherein.search.scorers import RowScorer, SampledScorer, Share, SumScorer
+from wherein.search.views import in_memory
+from wherein.search.words.patches import PatchGrids, PatchScorer
+from wherein.search.words.static import WHOLE_SHARE, CellScorer
 from wherein.values.region import Grid
 
 Picture = Callable[..., PIL.Image.Image]
 CELLS = Grid(9).boxes()
 TEXT = np.array([[1.0, 0.0]], np.float32)
+
+
+def scores_of(made: SampledScorer, where: Box | None) -> Floats:
+    """(1, images): what every image scores for TEXT."""
+    return made.scores(TEXT, where, np.arange(made.backgrounds(TEXT, where)[0].n))
 
 
 def scorer(shown: dict[int, tuple[int, float]], *, images: int = 4, choose: str = "soft") -> CellScorer:
@@ -24,7 +34,7 @@ def scorer(shown: dict[int, tuple[int, float]], *, images: int = 4, choose: str 
     rows[..., 1] = 1.0
     for image, (cell, cosine) in shown.items():
         rows[cell, image] = (cosine, (1 - cosine**2) ** 0.5)
-    return CellScorer(as_cells(rows), CELLS, choose=choose)
+    return CellScorer(as_cells(rows), CELLS, np.arange(images), choose=choose)
 
 
 def as_cells(rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> Cells:
@@ -37,22 +47,22 @@ def as_cells(rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> Cells:
 
 @pytest.mark.parametrize("choose", ["soft", "best", "any"])
 def test_a_place_finds_what_is_there_and_not_what_is_elsewhere(choose: str) -> None:
-    scores = scorer({1: (0, 0.5), 2: (8, 1.0)}, choose=choose).scores(TEXT, Box(0.05, 0.05, 0.3, 0.3))
+    scores = scores_of(scorer({1: (0, 0.5), 2: (8, 1.0)}, choose=choose), Box(0.05, 0.05, 0.3, 0.3))
     assert scores.argmax() == 1
     assert scores[0, 2] == pytest.approx(scores[0, 0])
 
 
 def test_a_cell_that_always_shows_it_counts_less_than_one_that_seldom_does() -> None:
     rows = {image: (0, 0.9 + 0.02 * image) for image in range(3)} | {3: (1, 0.6)}
-    best = scorer(rows, choose="any").scores(TEXT, Box(0.0, 0.0, 0.6, 0.3)).argmax()
+    best = scores_of(scorer(rows, choose="any"), Box(0.0, 0.0, 0.6, 0.3)).argmax()
     assert best == 3
 
 
 def test_soft_cells_count_as_much_as_they_share_with_the_box() -> None:
     made = scorer({0: (0, 0.5), 1: (1, 0.5)})
-    mostly_first = made.scores(TEXT, Box(0.0, 0.0, 0.4, 0.3))[0]
+    mostly_first = scores_of(made, Box(0.0, 0.0, 0.4, 0.3))[0]
     assert mostly_first[0] > mostly_first[1] > mostly_first[2]
-    evenly = made.scores(TEXT, Box(1 / 6, 0.0, 0.5, 0.3))[0]
+    evenly = scores_of(made, Box(1 / 6, 0.0, 0.5, 0.3))[0]
     assert evenly[0] == pytest.approx(evenly[1], abs=1e-3)
 
 
@@ -61,13 +71,14 @@ def test_the_cell_shown_is_one_that_the_box_is_mostly_in() -> None:
     assert made.regions(TEXT[0], Box(0.0, 0.0, 0.4, 0.4), np.array([0, 1])) == [CELLS[0], CELLS[0]]
 
 
-def test_looks_are_standardised_and_summed_by_their_shares() -> None:
+def test_scorers_are_standardised_and_summed_by_their_shares() -> None:
     rows = np.array([[1, 0], [0, 1], [0, 1], [0, 1]], np.float32)
-    whole = Look(WholeScorer(rows, np.arange(4), [None] * 4), WHOLE_SHARE, 2.0)
-    made = SumScorer(Look(scorer({1: (0, 0.5)})), whole)
+    table = in_memory(rows, np.arange(4))
+    whole = Share(RowScorer(table, ExactRows(table), np.arange(4)), WHOLE_SHARE, 2.0)
+    made = SumScorer([Share(scorer({1: (0, 0.5)})), whole], count=4, sample=np.arange(4))
     apart = np.array([3, -1, -1, -1]) / 3**0.5
-    assert made.scores(TEXT, CELLS[0])[0] == pytest.approx(apart[[1, 0, 2, 3]] + WHOLE_SHARE * apart, abs=1e-4)
-    assert made.scores(TEXT, None)[0] == pytest.approx(apart[[1, 0, 2, 3]] + 2.0 * apart, abs=1e-4)
+    assert scores_of(made, CELLS[0])[0] == pytest.approx(apart[[1, 0, 2, 3]] + WHOLE_SHARE * apart, abs=1e-4)
+    assert scores_of(made, None)[0] == pytest.approx(apart[[1, 0, 2, 3]] + 2.0 * apart, abs=1e-4)
     assert made.regions(TEXT[0], CELLS[0], np.array([1])) == [CELLS[0]]
 
 
@@ -83,12 +94,13 @@ def patches(*reds: tuple[int, int, float], images: int = 3, alone: bool = False)
     for image, patch, cosine in reds:
         grids[image, patch, 0] = cosine
     stored = np.rint(grids * 127).astype(np.int8).reshape(images, 4, 4, 2)
-    return PatchScorer([(stored, np.arange(images))], np.arange(images), [None] * images, None, alone=alone)
+    grids_of = PatchGrids([(stored, np.arange(images))], np.arange(images), [None] * images, None, images)
+    return PatchScorer(grids_of, np.arange(images), alone=alone)
 
 
 def test_the_best_patch_counts_by_what_is_unusual_at_its_place() -> None:
     made = patches(*((image, 15, 0.9) for image in range(3)), (1, 0, 0.5))
-    scores = made.scores(TEXT, None)[0]
+    scores = scores_of(made, None)[0]
     assert scores.argmax() == 1
     assert scores[0] == pytest.approx(0.0, abs=0.01)
     assert made.regions(TEXT[0], None, np.array([1])) == [Box(0, 0, 0.25, 0.25)]
@@ -96,18 +108,20 @@ def test_the_best_patch_counts_by_what_is_unusual_at_its_place() -> None:
 
 def test_alone_the_best_patch_and_the_best_cell_count_by_their_cosines() -> None:
     made = patches(*((image, 15, 0.9) for image in range(3)), (1, 0, 0.5), alone=True)
-    assert made.scores(TEXT, None)[0] == pytest.approx([0.9] * 3, abs=0.01)
-    assert made.scores(TEXT, Box(0, 0, 0.5, 0.25))[0] == pytest.approx([0.0, 0.5, 0.0], abs=0.01)
-    cells = CellScorer(as_cells(np.full((9, 1, 2), [0.6, 0.8], np.float32)), CELLS, choose="any", alone=True)
-    assert cells.scores(TEXT, Box(0, 0, 0.5, 0.25)) == pytest.approx(np.array([[0.6]]), abs=0.01)
+    assert scores_of(made, None)[0] == pytest.approx([0.9] * 3, abs=0.01)
+    assert scores_of(made, Box(0, 0, 0.5, 0.25))[0] == pytest.approx([0.0, 0.5, 0.0], abs=0.01)
+    cells = CellScorer(
+        as_cells(np.full((9, 1, 2), [0.6, 0.8], np.float32)), CELLS, np.arange(1), choose="any", alone=True
+    )
+    assert scores_of(cells, Box(0, 0, 0.5, 0.25)) == pytest.approx(np.array([[0.6]]), abs=0.01)
     assert (made.kind, cells.kind) == ("cosine", "cosine")
 
 
 def test_under_a_box_the_mean_patch_counts() -> None:
     made = patches((0, 0, 1.0), (1, 0, 0.6), (1, 1, 0.6), (2, 15, 1.0))
-    scores = made.scores(TEXT, Box(0, 0, 0.5, 0.25))[0]
+    scores = scores_of(made, Box(0, 0, 0.5, 0.25))[0]
     assert scores.argsort().tolist() == [2, 0, 1]
-    half = made.scores(TEXT, Box(0, 0, 0.375, 0.25))[0]  # the second patch lies half under it, and counts half
+    half = scores_of(made, Box(0, 0, 0.375, 0.25))[0]  # the second patch lies half under it, and counts half
     assert half[0] - half[2] == pytest.approx(2 / 3, abs=0.01)
 
 
@@ -166,10 +180,11 @@ def test_right_under_the_box_counts_beside_the_cell_around_it(tmp_path: Path, pi
         assert alike[0].score == pytest.approx(alike[1].score, abs=0.02)
 
 
-def test_a_look_that_counts_nothing_anywhere_is_not_asked() -> None:
-    made = SumScorer(Look(scorer({1: (0, 0.5)})), Look(patches((0, 0, 1.0), images=4), 1.0, anywhere=0.0))
-    assert made.scores(TEXT, None).argmax() == 1
-    assert made.scores(TEXT, Box(0, 0, 0.25, 0.25))[0, 0] > made.scores(TEXT, None)[0, 0]
+def test_a_scorer_that_counts_nothing_anywhere_is_not_asked() -> None:
+    shares = [Share(scorer({1: (0, 0.5)})), Share(patches((0, 0, 1.0), images=4), 1.0, anywhere=0.0)]
+    made = SumScorer(shares, count=4, sample=np.arange(4))
+    assert scores_of(made, None).argmax() == 1
+    assert scores_of(made, Box(0, 0, 0.25, 0.25))[0, 0] > scores_of(made, None)[0, 0]
 
 
 def test_the_cells_of_an_image_are_as_long_as_what_they_show_beside_the_others() -> None:

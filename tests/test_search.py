@@ -51,7 +51,7 @@ def test_k_cuts_and_changes_nothing_else(filled: wherein.Collection, k: int) -> 
 
 @pytest.mark.parametrize("k", [0, -1])
 def test_fewer_than_one_hit_is_refused(filled: wherein.Collection, k: int) -> None:
-    with pytest.raises(InputError, match="at least one"):
+    with pytest.raises(InputError, match="at least 1"):
         filled.search("red", k=k)
 
 

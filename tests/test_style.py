@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import wherein
+from wherein.arrays import Floats
 from wherein.demo import PHOTOS
 from wherein.encoders import load
-from wherein.search.style import RAMP, asks_for_style, drawn_shares, lowered, photo_direction, style_note
+from wherein.search.style import RAMP, Drawn, asks_for_style, photo_direction, style_note
+from wherein.search.views import in_memory
 
 
 @pytest.fixture(scope="module")
@@ -55,20 +57,24 @@ def test_other_words_mean_photographs(text: str) -> None:
     assert not asks_for_style(text)
 
 
+def shares_of(rows: Floats) -> Floats:
+    """How drawn each of the images of these embeddings looks."""
+    everything = np.arange(len(rows))
+    return Drawn(in_memory(rows, everything), load("mini"), everything).shares(everything)
+
+
 def test_only_the_side_of_the_drawings_loses() -> None:
     direction = photo_direction(load("mini"))
     assert direction is not None
     rows = np.outer(np.array([0.2, 0.1, 0.0, -RAMP / 2, -1.0], np.float32), direction)
-    assert drawn_shares(rows, load("mini")).tolist() == pytest.approx([0.0, 0.0, 0.0, 0.5, 1.0])
+    assert shares_of(rows).tolist() == pytest.approx([0.0, 0.0, 0.0, 0.5, 1.0])
     # where most of a collection is drawn, the usual drawing keeps its score
-    assert drawn_shares(rows[3:].repeat(2, axis=0)[:3], load("mini")).tolist() == pytest.approx([0.0, 0.0, 1.0])
-    assert drawn_shares(rows[:0], load("mini")).shape == (0,)
+    assert shares_of(rows[3:].repeat(2, axis=0)[:3]).tolist() == pytest.approx([0.0, 0.0, 1.0])
+    assert shares_of(rows[:0]).shape == (0,)
 
 
-def test_a_drawing_loses_three_deviations() -> None:
-    scores = np.array([1.0, -1.0, 1.0, -1.0], np.float32)
-    after = lowered(scores, np.array([1.0, 0.0, 0.0, 0.5], np.float32))
-    assert after.tolist() == pytest.approx([-2.0, -1.0, 1.0, -2.5])
+def test_a_drawing_that_would_have_been_shown_is_told() -> None:
+    scores, after = np.array([1.0, -1.0, 1.0, -1.0], np.float32), np.array([-2.0, -1.0, 1.0, -2.5], np.float32)
     assert style_note(scores, after, last=-1.0)[0].startswith("2 drawings stand lower")
     assert style_note(scores, after, last=-3.0) == ()
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from wherein.localizers import Heatmap, Localizer, Located, check_localizer
     from wherein.output.exports import export
     from wherein.search.judgements import Judgement
-    from wherein.search.method import Method
-    from wherein.search.steps.locate import locate
+    from wherein.search.locating import locate
+    from wherein.values.method import Method
     from wherein.values.query import Part, Query
     from wherein.values.ranking import Hit, Ranking
     from wherein.values.region import Box, Grid, place
@@ -86,8 +86,8 @@ _HOMES = {
     "Localizer": "localizers",
     "Located": "localizers",
     "check_localizer": "localizers",
-    "locate": "search.steps.locate",
-    "Method": "search.method",
+    "locate": "search.locating",
+    "Method": "values.method",
     "Part": "values.query",
     "Query": "values.query",
     "Box": "values.region",

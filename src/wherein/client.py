@@ -25,8 +25,8 @@ from wherein.indexing.sync import AddReport, Progress, Skip
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
 from wherein.search.calibrate import Curve
 from wherein.search.judgements import Calibration, Judgement
-from wherein.search.method import Method
 from wherein.values.masks import from_rle, to_rle
+from wherein.values.method import Method
 from wherein.values.query import Part, Query
 from wherein.values.ranking import Hit, Ranking
 from wherein.values.records import CheckReport, Details, Info, LayerInfo

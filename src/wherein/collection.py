@@ -23,17 +23,17 @@ from wherein.options import Askable, Asked, Filters, Options, image_ids_of, list
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
 from wherein.search.calibrate import FEWEST, Measured, measure
 from wherein.search.clips import NO_CLIP
-from wherein.search.engine import Candidate, Ranked, no_surer, notes, rank
+from wherein.search.engine import Candidate, Ranked, cap_certainty, notes, rank
 from wherein.search.judgements import Calibration, Curves, Judgement
 from wherein.search.local import OnStep, no_step
-from wherein.search.method import Method
 from wherein.search.outlines import Outliner
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
-from wherein.search.scorers import WholeScorer
+from wherein.search.scorers import RowScorer
 from wherein.search.unknown import unknown_words
 from wherein.search.views import View, Views
 from wherein.store.shards import default_workers
 from wherein.store.store import FOLDER, PATIENCE_SECONDS, Store, home_in, is_collection
+from wherein.values.method import Method
 from wherein.values.ranking import Hit, Ranking
 from wherein.values.records import CheckReport, Details, Filter, ImageRecord, Info
 
@@ -321,7 +321,8 @@ class Collection:
         view = self._views.of(self._encoder(self.encoder), Method(search="whole"))
         names = dict(self._store.catalogue.live_images())
         scorer = view.scorer
-        rows = scorer.embeddings if isinstance(scorer, WholeScorer) else np.zeros((0, 0), np.float32)
+        everything = np.arange(len(view.images))
+        rows = scorer.table.vectors(everything) if isinstance(scorer, RowScorer) else np.zeros((0, 0), np.float32)
         return [names[key] for key in view.images.tolist()], rows
 
     def resolve(self, name: str | os.PathLike[str]) -> list[str]:
@@ -399,7 +400,7 @@ class Collection:
         ranked = rank(asked.query, view, encoder=encoder, method=asked.method, k=asked.k, allowed=allowed, clips=clips)
         family = None if view.local is None else view.local.family
         measured = measure(asked.query, asked.method, ranked, encoder=encoder, family=family)
-        return view, searched, no_surer(ranked), measured
+        return view, searched, cap_certainty(ranked), measured
 
     def _clips(self, view: View) -> Ints | None:
         """(images,) the clip that each image of a view is a frame of; None where none is."""

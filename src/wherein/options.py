@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Self, TypedDict, TypeVar, get_type_hin
 
 from wherein.errors import InputError, did_you_mean
 from wherein.images.image import ImageLike
-from wherein.search.method import Method
+from wherein.values.method import Method
 from wherein.values.query import Part, Query
 from wherein.values.records import Filter, stamp
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from wherein import plugins
 from wherein.errors import SpecError
-from wherein.localizers import LOCALIZERS, Heatmap, Scene, Sought, check_localizer, load_localizer
+from wherein.localizers import Heatmap, Scene, Sought, check_localizer, load_localizer
 
 
-@pytest.mark.parametrize("word", LOCALIZERS)
+@pytest.mark.parametrize("word", plugins.table("localizers"))
 def test_every_localizer_keeps_the_contract(word: str) -> None:
     check_localizer(load_localizer(word))
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import typer.main
 
-from wherein import errors
+from wherein import errors, plugins
 from wherein.cli import app
-from wherein.search.method import OPTIONS, SEARCHES, STEPS
+from wherein.values.method import QUERY_OPTIONS, Declared, declared_step, declared_word, search_words
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -57,7 +57,15 @@ def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("word", [*SEARCHES, *STEPS, *(f"~{value}" for values in OPTIONS.values() for value in values)])
+def spellings() -> list[str]:
+    """Every search word, step and option."""
+    declared: list[Declared] = [declared_word(word) for word in (*search_words(), "static-9")]
+    declared += [declared_step(step) for step in plugins.table("steps")]
+    options = [*QUERY_OPTIONS, *(option for one in declared for option in one.options)]
+    return sorted({*search_words(), *plugins.table("steps"), *(f"~{value}" for one in options for value in one.values)})
+
+
+@pytest.mark.parametrize("word", spellings())
 def test_every_method_word_is_explained(word: str) -> None:
     assert f"`{word}`" in (ROOT / "docs" / "search.md").read_text("utf-8")
 

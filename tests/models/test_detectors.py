@@ -14,9 +14,9 @@ from wherein.errors import QueryError, SpecError
 from wherein.images.image import Image, decode
 from wherein.localizers import load_localizer
 from wherein.localizers.hf_segment import HubSegmenter
-from wherein.search.method import Method
 from wherein.server.models import check_method
 from wherein.server.problems import Problem
+from wherein.values.method import Method
 from wherein.values.region import Box
 
 Toy = Callable[[str], Path]
@@ -161,7 +161,7 @@ def test_a_method_with_a_model_prints_as_it_is_written() -> None:
     method = Method.parse(spec)
     assert str(method) == spec
     assert method.steps == ("ground:hf:google/owlv2-base-patch16-ensemble", "locate")
-    assert method.localizer == "hf:facebook/sam-vit-base"
+    assert method.choice("locate", "localizer") == "hf:facebook/sam-vit-base"
 
 
 # --- Segment Anything ----------------------------------------------------------------------------------

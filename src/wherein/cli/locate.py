@@ -45,7 +45,7 @@ def locate(
     from wherein.errors import ImageError
     from wherein.images.image import decode
     from wherein.search.engine import notes
-    from wherein.search.method import Method
+    from wherein.values.method import Method
 
     use_models(device=device, trust_remote_code=trust_remote_code)
     asked, model = query_of(texts or [], images or [], not_ or [], None, where), load(encoder)
@@ -81,7 +81,7 @@ def _entry(
     """What was found in one image, as it is printed; with its picture, if one is wanted."""
     from wherein.output.exports import write_overlay
     from wherein.output.present import outline
-    from wherein.search.steps.locate import locate as find
+    from wherein.search.locating import locate as find
     from wherein.values.masks import to_rle
 
     found = find(asked, file, encoder=model, localizer=localizer, refine=refine)

@@ -10,31 +10,19 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from wherein import plugins
 from wherein.arrays import Floats
 from wherein.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from wherein.images.image import Image, Pixels
 
-FAMILIES: Final = {
-    "hf": "wherein.encoders.hf:HfEncoder",
-    "mini": "wherein.encoders.mini:MiniEncoder",
-    "naclip": "wherein.encoders.naclip:NaclipEncoder",
-    "naradio": "wherein.encoders.radio:open_naradio",
-    "onnx": "wherein.encoders.onnx:OnnxEncoder",
-    "openclip": "wherein.encoders.openclip:OpenClipEncoder",
-    "radio": "wherein.encoders.radio:open_radio",
-    "toy": "wherein.encoders.toy:ToyEncoder",
-}
-ENTRY_POINTS: Final = "wherein.encoders"
 _LOG: Final = logging.getLogger("wherein.encoders")
 DEVICE_VARIABLE: Final = "WHEREIN_DEVICE"
 """The environment variable that names the device of encoders that can choose."""
@@ -87,11 +75,9 @@ class Encoder(Protocol):
         """Embed texts: (n, d), unit norm."""
 
 
-@cache
 def families() -> dict[str, str]:
-    """Every family that can be loaded: its name → `module:Class`; built-ins cannot be shadowed."""
-    found = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
-    return found | FAMILIES
+    """Every family that can be loaded: its name → `module:Class`, as `wherein.plugins` lists them."""
+    return plugins.table("encoders")
 
 
 def describe_families() -> dict[str, str]:
@@ -117,8 +103,8 @@ def load(spec: str, *, threads: int = 1, device: str | None = None) -> Encoder:
 
     Without one, WHEREIN_DEVICE decides, or the encoder does.
     """
-    module, _, name = require_family(spec).partition(":")
-    made = getattr(import_module(module), name)
+    require_family(spec)
+    made = plugins.load("encoders", spec.partition(":")[0])
     asked = device or os.environ.get(DEVICE_VARIABLE, "auto")
     takes = signature(made).parameters
     movable = "device" in takes or any(one.kind is Parameter.VAR_KEYWORD for one in takes.values())

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
-from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from wherein import plugins
 from wherein.arrays import Floats, unit
 from wherein.errors import CollectionCorrupt, SpecError, did_you_mean
 
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
     from wherein.features.quantiser import Quantiser
     from wherein.images.image import Image
     from wherein.values.region import Box
-
-FEATURE_FAMILIES: Final = {
-    "aliked": "wherein.features.aliked:Aliked",
-    "disk": "wherein.features.disk:Disk",
-    "midlevel": "wherein.features.midlevel:MidLevel",
-    "rootsift": "wherein.features.rootsift:RootSift",
-    "xfeat": "wherein.features.xfeat:XFeat",
-}
-ENTRY_POINTS: Final = "wherein.features"
 
 _MAGIC: Final = b"wf1"
 _COMPACT: Final = b"wfq"
@@ -109,9 +99,8 @@ class FeatureFamily(Protocol):
 
 
 def feature_families() -> dict[str, str]:
-    """Every family that can be loaded: its name → `module:Class`; built-ins cannot be shadowed."""
-    found = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
-    return found | FEATURE_FAMILIES
+    """Every family that can be loaded: its name → `module:Class`, as `wherein.plugins` lists them."""
+    return plugins.table("features")
 
 
 def load_features(spec: str) -> FeatureFamily:
@@ -123,8 +112,7 @@ def load_features(spec: str) -> FeatureFamily:
             f"no local features are called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}."
             f"{did_you_mean(family, known)}"
         )
-    module, _, name = known[family].partition(":")
-    made: FeatureFamily = getattr(import_module(module), name)(variant)
+    made: FeatureFamily = plugins.load("features", family)(variant)
     return made
 
 

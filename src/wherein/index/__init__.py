@@ -1,1 +1,51 @@
-"""Nearest-neighbour search over stored rows."""
+"""Nearest-neighbour search over the stored rows of a layer: one protocol, one file per engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from wherein import plugins
+
+if TYPE_CHECKING:
+    from wherein.arrays import Floats, Ints, Mask
+    from wherein.index.rows import RowTable
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The best k images of one query, best first."""
+
+    images: Ints
+    """(k,) numbers of images"""
+    scores: Floats
+    """(k,) their scores, higher is better"""
+
+
+class Index(Protocol):
+    """What every index answers, exact, compressed or remote. Built as `Engine(table)` of the rows it searches.
+
+    Images are numbered as in the table. An image's score is that of its best row; queries are (m, d) unit vectors.
+    """
+
+    def top(self, queries: Floats, *, k: int, allowed: Mask | None = None) -> list[Top]:
+        """The best k images for each query, among those `allowed` (n,); of equals, the smaller number first."""
+
+    def scores(self, queries: Floats, images: Ints) -> Floats:
+        """(m, len(images)): the exact score of given images."""
+
+    def winners(self, query: Floats, images: Ints) -> Ints:
+        """The best row of each of some images for one query (d,), as its place in the table: the "where"."""
+
+
+def load_index(name: str, table: RowTable) -> Index:
+    """The index of a name (`exact`, or what another package registers) over a layer's rows."""
+    index: Index = plugins.load("indexes", name)(table)
+    return index
+
+
+def check_index(name: str, table: RowTable) -> None:
+    """Raise SpecError unless an index keeps the contract on a table. For authors of indexes and for our own tests."""
+    from wherein.index.contract import check
+
+    check(name, table)

@@ -61,6 +61,11 @@ class PlaceRows:
         for some in blocks(len(self.rows), size=len(places) * self.values.shape[-1]):
             yield self.images[some], self.values[self.rows[some, None], places].astype(np.float32)
 
+    def of(self, numbered: Ints) -> PlaceRows:
+        """The rows of some images alone; `numbered` (images,) is the new number of each, −1 for those left out."""
+        kept = np.flatnonzero(numbered[self.images] >= 0)
+        return PlaceRows(self.values, self.rows[kept], numbered[self.images[kept]])
+
 
 @dataclass(frozen=True, slots=True)
 class Cells:
@@ -72,18 +77,20 @@ class Cells:
     lengths: Floats
     """(cells, images): how long each mean is before it is scaled"""
 
-    def cosines(self, queries: Floats, chosen: Sequence[int]) -> Floats:
-        """(m, d) queries with the chosen cells: (chosen, m, images); 0 where a cell shows nothing."""
+    def cosines(self, queries: Floats, chosen: Sequence[int], images: Ints) -> Floats:
+        """(m, d) queries with the chosen cells of some images: (chosen, m, images); 0 where a cell shows nothing."""
         shares = self.shares[list(chosen)]
         places = np.flatnonzero(shares.any(axis=0))
-        found = np.zeros((self.lengths.shape[1], len(chosen), len(queries)), np.float32)
+        found = np.zeros((len(images), len(chosen), len(queries)), np.float32)
+        numbered = np.full(self.lengths.shape[1], -1, np.int64)
+        numbered[images] = np.arange(len(images))
 
         def look(stored: PlaceRows) -> None:
-            for images, values in stored.blocks(places):
-                found[images] = np.matmul(shares[:, places], values @ queries.T)
+            for some, values in stored.of(numbered).blocks(places):
+                found[some] = np.matmul(shares[:, places], values @ queries.T)
 
         in_parallel(look, self.stored)
-        lengths = np.maximum(self.lengths[list(chosen), None], 1e-12)
+        lengths = np.maximum(self.lengths[list(chosen)][:, None, images], 1e-12)
         return np.asarray(found.transpose(1, 2, 0) / lengths, np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Nearest neighbours over a matrix of embeddings. Scores are cosines: higher is better.
+"""The index that compares a query with every row: no recall is lost. Scores are cosines.
 
 An image may own several rows (its tiles); its score is the best of them. Images are numbered in the order of
 their image_id, so the smaller number wins a tie.
@@ -6,61 +6,59 @@ their image_id, so the smaller number wins a tie.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
+from wherein.index import Top
+from wherein.index.rows import RowTable
 
 
-@dataclass(frozen=True, slots=True)
-class Top:
-    """The best k images of one query, best first."""
+class ExactRows:
+    """Every row is scored."""
 
-    images: Ints
-    scores: Floats
+    def __init__(self, table: RowTable) -> None:
+        self._table = table
 
-
-class Index(Protocol):
-    """The one call that every index answers, exact, quantised or remote."""
-
-    def top(self, queries: Floats, *, k: int, allowed: Mask | None = None) -> list[Top]:
-        """The best k images for each of (m, d) queries, among those `allowed` (n images)."""
-
-
-class Exact:
-    """Every row is scored: no recall is lost."""
-
-    def __init__(self, rows: Floats, owners: Ints) -> None:
-        """`rows` (n, d) unit norm; `owners` (n,) the image of each row, ascending, 0…count-1."""
-        self._rows = rows
-        starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]]) if len(owners) else owners
-        self._starts = None if len(starts) == len(owners) else starts
-
-    @property
-    def first_rows(self) -> Floats:
-        """(images, d): the first row of each image, which is the whole image."""
-        return self._rows if self._starts is None else self._rows[self._starts]
-
-    def scores(self, queries: Floats) -> Floats:
-        """(m, images): the score of every image for each of (m, d) queries."""
-        # For one query einsum is as fast as BLAS, and gives equal rows equal scores wherever they lie: ties are ties.
-        alone = len(queries) == 1
-        scores = np.einsum("nd,d->n", self._rows, queries[0])[None] if alone else queries @ self._rows.T
-        return scores if self._starts is None else np.maximum.reduceat(scores, self._starts, axis=1)
-
-    def best_rows(self, query: Floats, images: Ints) -> Ints:
-        """The best row of each image for one query (d,)."""
-        if self._starts is None:
-            return images
-        ends = np.r_[self._starts[1:], len(self._rows)]
-        spans = zip(self._starts[images], ends[images], strict=True)
-        return np.array([start + int((self._rows[start:end] @ query).argmax()) for start, end in spans], np.int64)
+    def scores(self, queries: Floats, images: Ints) -> Floats:
+        """(m, len(images)): the score of each image's best row."""
+        if len(images) == self._table.count:
+            return self._all(queries)[:, images]
+        if self._table.alone:
+            return products(self._table.gather(images), queries)
+        starts, ends = self._spans()
+        counts = ends[images] - starts[images]
+        offsets = np.cumsum(counts) - counts
+        rows = np.repeat(starts[images] - offsets, counts) + np.arange(counts.sum())
+        flat = products(self._table.gather(rows), queries)
+        return np.maximum.reduceat(flat, offsets, axis=1) if len(images) else flat[:, :0]
 
     def top(self, queries: Floats, *, k: int, allowed: Mask | None = None) -> list[Top]:
         """The best k images for each query."""
-        return [best(scores, k=k, allowed=allowed) for scores in self.scores(queries)]
+        return [best(scores, k=k, allowed=allowed) for scores in self._all(queries)]
+
+    def winners(self, query: Floats, images: Ints) -> Ints:
+        """The best row of each image, as its place in the table."""
+        if self._table.alone:
+            return images
+        starts, ends = self._spans()
+        own = [np.arange(starts[image], ends[image]) for image in images.tolist()]
+        return np.array([rows[(self._table.gather(rows) @ query).argmax()] for rows in own], np.int64)
+
+    def _spans(self) -> tuple[Ints, Ints]:
+        starts = self._table.starts
+        return starts, np.r_[starts[1:], len(self._table)]
+
+    def _all(self, queries: Floats) -> Floats:
+        flat = np.empty((len(queries), len(self._table)), np.float32)
+        for rows, used, places in self._table.blocks():
+            flat[:, places] = products(rows, queries)[:, used]
+        return flat if self._table.alone else np.maximum.reduceat(flat, self._table.starts, axis=1)
+
+
+def products(rows: Floats, queries: Floats) -> Floats:
+    """(n, d) rows and (m, d) queries → (m, n)."""
+    # For one query einsum is as fast as BLAS, and gives equal rows equal scores wherever they lie: ties are ties.
+    return np.einsum("nd,d->n", rows, queries[0])[None] if len(queries) == 1 else queries @ rows.T
 
 
 def best(scores: Floats, *, k: int, allowed: Mask | None = None) -> Top:

@@ -6,18 +6,13 @@ A kernel describes an image as bytes once; the bytes of many become an index tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wherein import plugins
 
 if TYPE_CHECKING:
     from wherein.arrays import Floats
     from wherein.kernels.codebook import Codebook
-
-KERNELS: Final = {
-    "bow": "wherein.kernels.bow:BagOfWords",
-    "vlad": "wherein.kernels.vlad:Vlad",
-    "asmk": "wherein.kernels.asmk:Asmk",
-}
 
 
 class Kernel(Protocol):
@@ -57,5 +52,4 @@ def own_words(word: str) -> int | None:
 
 
 def _class(word: str) -> Any:
-    module, _, name = KERNELS[word].partition(":")
-    return getattr(import_module(module), name)
+    return plugins.load("kernels", word)

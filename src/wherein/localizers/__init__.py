@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Final, Protocol
 
 import numpy as np
 
+from wherein import plugins
 from wherein.arrays import Floats, Mask, unit
 from wherein.errors import SpecError, did_you_mean
 from wherein.features import LocalFeatures
@@ -23,14 +23,6 @@ from wherein.values.region import Box
 Heatmap = Floats
 """float32 (h, w) in [0, 1]: how likely each place shows what is sought."""
 
-LOCALIZERS: Final = {
-    "similar": "wherein.localizers.similar:SimilarLocalizer",
-    "match": "wherein.localizers.match:MatchLocalizer",
-    "support": "wherein.localizers.support:SupportLocalizer",
-    "points": "wherein.localizers.keypoints:PointsLocalizer",
-    "hull": "wherein.localizers.keypoints:HullLocalizer",
-    "warp": "wherein.localizers.keypoints:WarpLocalizer",
-}
 KEYPOINTS: Final = ("points", "hull", "warp")
 """Those that go by local features."""
 SEGMENTER: Final = "onnx"
@@ -150,7 +142,7 @@ def is_model(word: str) -> bool:
 
 
 def load_localizer(word: str) -> Localizer:
-    """The localizer of a word of LOCALIZERS, of `onnx:FOLDER` or of `hf:NAME`."""
+    """The localizer of a word that `wherein.plugins` lists, of `onnx:FOLDER`, of `hf:NAME` or of `ground:hf:NAME`."""
     if is_segmenter(word):
         from wherein.localizers.segment import SegmentLocalizer
 
@@ -159,13 +151,13 @@ def load_localizer(word: str) -> Localizer:
         from wherein.localizers.ground import GroundLocalizer
 
         return GroundLocalizer(word.partition(":")[2])
-    if word not in LOCALIZERS:
+    known = plugins.table("localizers")
+    if word not in known:
         raise SpecError(
-            f"no localizer is called {word!r}; known: {', '.join(LOCALIZERS)}, onnx:FOLDER, hf:NAME, ground:hf:NAME."
-            f"{did_you_mean(word, LOCALIZERS)}"
+            f"no localizer is called {word!r}; known: {', '.join(known)}, onnx:FOLDER, hf:NAME, ground:hf:NAME."
+            f"{did_you_mean(word, known)}"
         )
-    module, _, name = LOCALIZERS[word].partition(":")
-    localizer: Localizer = getattr(import_module(module), name)()
+    localizer: Localizer = plugins.load("localizers", word)()
     return localizer
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from wherein.options import Asked
-from wherein.search.method import Method
+from wherein.values.method import Method
 from wherein.values.query import Query
 from wherein.values.ranking import Hit, Ranking
 from wherein.values.records import Filter

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final, Protocol
@@ -27,8 +27,9 @@ import numpy.typing as npt
 from wherein.arrays import Floats
 from wherein.encoders import Encoder
 from wherein.features import FeatureFamily
+from wherein.search.background import Background
 from wherein.search.evidence import surprise
-from wherein.search.method import Method, Words
+from wherein.values.method import DBA, Method, Words
 from wherein.values.query import Query
 
 Bools = npt.NDArray[np.bool_]
@@ -43,9 +44,8 @@ _PRIOR_AT: Final = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
 """Confidences at which a known curve is held on to: its whole range, so that no end of it moves alone."""
 _MEASURED_AFTER: Final = frozenset({"locate", "sp"})
 """Steps that leave scores measurable; the others replace them by scores of a few images."""
-_NO_MATTER: Final = frozenset({"written", "encoder", "localizer", "outline", "style"})
-"""What a method says of its encoder, which is named with its weights, of outlines, which score nothing, and of
-style, which changes the scores of drawings only."""
+IGNORED_BY_CALIBRATION: Final = frozenset({"locate"})
+"""Steps that leave scores as they are, so that they share the calibration of the method without them."""
 _FREE_SPREAD: Final = 30.0
 _ROUNDS: Final = 60
 
@@ -79,6 +79,18 @@ class Candidate(Protocol):
         """Where it was verified."""
 
 
+class Scored(Protocol):
+    """What scores come from, as far as they are measured."""
+
+    @property
+    def count(self) -> int:
+        """How many images it can find."""
+
+    @property
+    def background(self) -> Background:
+        """How its scores are spread over the collection."""
+
+
 class Ranked(Protocol):
     """A ranking as far as it is measured."""
 
@@ -91,8 +103,8 @@ class Ranked(Protocol):
         """What its scores are."""
 
     @property
-    def scores(self) -> Floats | None:
-        """(images,) the score of every image."""
+    def source(self) -> Scored | None:
+        """What its scores come from; None where nothing was searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +123,46 @@ def source_of(query: Query, method: Method, *, kind: str, encoder: Encoder, fami
     if kind == "inliers":
         return f"{local} inliers"
     embedded = f"{encoder.spec}@{encoder.digest[:8]}" if method.embeds else ""
-    plain, how = Method(), replace(method, steps=tuple(step for step in method.steps if step != "locate"))
-    chosen = [one.name for one in fields(Method) if one.name not in _NO_MATTER]
-    said = [f"{name}={_said(getattr(how, name))}" for name in chosen if getattr(how, name) != getattr(plain, name)]
-    return " ".join(word for word in (embedded, local, *said, kind, _asks(query)) if word)
+    return " ".join(word for word in (embedded, local, method_identity(method), kind, _asks(query)) if word)
 
 
-def _said(value: object) -> str:
-    if isinstance(value, Words):
-        return value.kernel if value.size is None else f"{value.kernel}@{value.size}"
-    return "+".join(value) if isinstance(value, tuple) else str(value)
+def method_identity(method: Method) -> str:
+    """The spelling of a method as far as it shapes scores: encoder and features are named with their weights elsewhere,
+    and outlines score nothing. It names calibrations on disk, so it must never change for a method that exists."""
+    words = None if method.words is None else replace(method.words, features="")
+    scored = tuple(step for step in method.steps if step not in IGNORED_BY_CALIBRATION)
+    ignored = IGNORED_BY_CALIBRATION | {"style"}  # which changes the scores of drawings only
+    chosen = frozenset(own for own in method.chosen if not {own[0], own[1]} & ignored)
+    return replace(method, encoder=None, words=words, steps=scored, chosen=chosen).canonical
+
+
+def migrated_name(name: str) -> str:
+    """The name of a calibration of format 1, which listed the fields of a method, as it is now."""
+    words = name.split()
+    told = dict(word.split("=", 1) for word in words if "=" in word)
+    if not told:
+        return name
+    steps = tuple(step for step in told.get("steps", "").split("+") if step)
+    owners = {"support": "query", "pooling": "query", "matcher": "sp", "model": "sp"}
+    owners |= {"weighting": "qe" if "qe" in steps else DBA}
+    known = {"steps", "words", "search", "augmented"}
+    method = Method(
+        words=Words.parse(told["words"]) if "words" in told else None,
+        search=told.get("search"),
+        augmented=told.get("augmented") == "True",
+        steps=steps,
+        chosen=frozenset((owners.get(key, "search"), key, value) for key, value in told.items() if key not in known),
+    )
+    first = next(number for number, word in enumerate(words) if "=" in word)
+    rest = [word for word in words if "=" not in word]
+    return " ".join([*rest[:first], method_identity(method), *rest[first:]])
 
 
 def measure(
     query: Query, method: Method, ranked: Ranked, *, encoder: Encoder, family: FeatureFamily | None
 ) -> Measured | None:
     """The measures of a ranking; None where its scores cannot be compared, or too few images show what is usual."""
-    kind, scores = ranked.score_kind, ranked.scores
+    kind, source_of_scores = ranked.score_kind, ranked.source
     source = source_of(query, method, kind=kind, encoder=encoder, family=family)
     if source is None:
         return None
@@ -136,13 +171,12 @@ def measure(
     own = _column([one.score for one in ranked.candidates])
     if kind == "cosine" and _asks(query) == "text":
         return Measured(source, lambda: own)
-    if scores is None or len(scores) < FEWEST:
+    if source_of_scores is None or source_of_scores.count < FEWEST:
         return None
-    spread = np.log(len(scores))
+    spread, background = np.log(source_of_scores.count), source_of_scores
     if kind == "evidence":
         return Measured(source, lambda: _column(np.arcsinh(own - spread)))
-    numbers = [one.image for one in ranked.candidates]
-    return Measured(source, lambda: _column(surprise(scores)[numbers] - spread))
+    return Measured(source, lambda: _column(surprise(own, background.background) - spread))
 
 
 def _column(values: npt.ArrayLike) -> Floats:

@@ -9,13 +9,13 @@ global, and what merely varies adds little (Fisher's way of combining tests).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from wherein.arrays import Floats
+from wherein.search.background import Background
 
 EMBEDDING_WORTH: Final = 2.0
 """Cosines scatter like normal values and shares of words have a longer tail, which overstates how they stand out."""
@@ -31,34 +31,28 @@ _MAD: Final = 1.4826  # the median deviation of a normal distribution is its sta
 _OUTLIERS: Final = 0.25
 
 
-def surprise(scores: Floats) -> Floats:
-    """(n,) scores → nats: 0.69 for the middle one, more for those that stand out above the others."""
-    if not len(scores):
-        return np.zeros(0, np.float32)
+def surprise(scores: Floats, background: Background) -> Floats:
+    """(n,) scores → nats: 0.69 for the middle of the background, more for those that stand out above it."""
     values = np.asarray(scores, np.float64)
-    middle = float(np.median(values))
     # Hits must not widen what they are measured by, so deviations are medians, unless most scores are equal.
-    spread = max(_MAD * float(np.median(np.abs(values - middle))), _OUTLIERS * float(values.std()))
-    away = (values - middle) / spread if spread > 1e-9 else np.zeros_like(values)
+    spread = max(_MAD * background.mad, _OUTLIERS * background.std)
+    away = (values - background.median) / spread if spread > 1e-9 else np.zeros_like(values)
     return np.asarray(_tail(away), np.float32)
 
 
-def standardised(scores: Floats) -> Floats:
-    """(…, n) scores as deviations from their mean, in standard deviations; 0 where all are alike."""
-    centred = scores - scores.mean(axis=-1, keepdims=True, dtype=np.float64).astype(np.float32)
-    spread = scores.std(axis=-1, keepdims=True, dtype=np.float64).astype(np.float32)
-    return np.asarray(np.where(spread > 1e-9, centred / np.maximum(spread, 1e-9), 0.0), np.float32)
+def embedding_nats(scores: Floats, background: Background) -> Floats:
+    """What cosines (n,) are worth in nats."""
+    return np.asarray(EMBEDDING_WORTH * surprise(scores, background), np.float32)
 
 
-def fused(embedding: Floats, local: Sequence[Floats]) -> Floats:
-    """Nats of every image: cosines, and scores of local features as roots, since shares of words are skewed.
+def roots(scores: Floats) -> Floats:
+    """Scores of local features as they are fused: shares of words are skewed, their roots less so."""
+    return np.asarray(np.sqrt(np.maximum(scores, 0.0)), np.float32)
 
-    The embedding orders what local features say nothing of, so theirs count only where they are more than chance.
-    """
-    parts = [EMBEDDING_WORTH * surprise(embedding)]
-    roots = (surprise(np.sqrt(np.maximum(scores, 0.0))) for scores in local)
-    parts += [np.maximum(found - CHANCE_NATS, 0.0) for found in roots]
-    return np.asarray(np.sum(parts, axis=0), np.float32)
+
+def local_nats(scores: Floats, background: Background) -> Floats:
+    """What roots of local scores (n,) are worth in nats beside an embedding: only what is more than chance."""
+    return np.asarray(np.maximum(surprise(scores, background) - CHANCE_NATS, 0.0), np.float32)
 
 
 def centrality(places: Floats) -> Floats:

@@ -34,17 +34,17 @@ def expand(
     return unit(query + _weights(scores, weighting, alpha) @ rows)
 
 
-def expanded_scores(
-    scores: Floats, rows: Floats, near: Ints, *, weighting: Weighting = "alpha", alpha: float = ALPHA
-) -> Floats:
-    """What the expanded query scores, from the scores (n,) that the query itself has: its vector is not needed.
+def expansion(
+    hits: Floats, scores: Floats, *, weighting: Weighting = "alpha", alpha: float = ALPHA
+) -> tuple[Floats, float]:
+    """What is added to a query that is moved towards its hits, (d,), and the length of the sum.
 
-    `near` are the hits it is expanded by. With cosines this equals rows @ expand(query, rows[near], scores[near]).
+    `hits` (n, d) are the embeddings it is moved towards, `scores` (n,) its cosines with them. The expanded query's
+    cosine with a row is (query · row + added · row) / length, so the query's own vector is not needed.
     """
-    hits, own = rows[near], scores[near]
-    weights = _weights(own, weighting, alpha)
-    length = 1.0 + 2.0 * float(weights @ own) + float(weights @ (hits @ hits.T) @ weights)
-    return np.asarray((scores + rows @ (weights @ hits)) / np.sqrt(max(length, 1e-12)), np.float32)
+    weights = _weights(scores, weighting, alpha)
+    length = 1.0 + 2.0 * float(weights @ scores) + float(weights @ (hits @ hits.T) @ weights)
+    return np.asarray(weights @ hits, np.float32), float(np.sqrt(max(length, 1e-12)))
 
 
 def augment(
@@ -73,7 +73,7 @@ def nearest(rows: Floats, *, neighbours: int) -> tuple[Ints, Floats]:
 
 
 def diffuse(neighbours: tuple[Ints, Floats], scores: Floats, *, seeds: int = SEEDS, alpha: float = ALPHA) -> Floats:
-    """Scores (n,) spread along a graph of mutual neighbours, from `nearest`: what is like what is alike rises.
+    """Spreads scores (n,) along the graph of mutual nearest neighbours that `nearest` gives.
 
     The best `seeds` scores are the source; the steady state of a walk that goes back to them is the new score
     (Donoser and Bischof; Iscen et al.), scaled to the old ones' highest.

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.errors import InputError
-from wherein.search.calibrate import Curve, fit, shipped
+from wherein.search.calibrate import Curve, fit, migrated_name, shipped
 from wherein.store.shards import write_durably
 from wherein.values.query import Query, query_of
 
@@ -30,7 +30,8 @@ query moves what is 93 % sure by two points at most, six by twelve, and fifty by
 """
 UNDO_MOST: Final = 100
 """Steps that can be taken back, at most: a file that is read at every search must stay small."""
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+"""Format 1 named calibrations after the fields of a method; they are renamed when read."""
 _ARROW: Final = " → "
 _SAYS_LITTLE: Final = frozenset(
     ("a", "an", "and", "at", "by", "for", "from", "in", "is", "near", "of", "on", "or", "some", "the", "to", "with")
@@ -215,8 +216,14 @@ class Curves:
             return _Kept({}, {}, 0)
         try:
             known: dict[str, Any] = json.loads(self._path.read_text("utf-8"))
-            judged = known["judged"] if known["format"] == _FORMAT else {}
-            return _Kept(dict(judged), dict(known.get("steps", {})), int(known.get("last", 0)))
+            judged, steps = known["judged"], known.get("steps", {})
+            if known["format"] == 1:
+                judged = {migrated_name(source): hits for source, hits in judged.items()}
+                steps = {
+                    step: {migrated_name(source): hits for source, hits in replaced.items()}
+                    for step, replaced in steps.items()
+                }
+            return _Kept(dict(judged), dict(steps), int(known.get("last", 0)))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{self._path}: cannot be read ({error}). Remove it, and judge again.") from error
 

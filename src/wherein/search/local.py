@@ -24,11 +24,11 @@ from wherein.kernels.bow import spans
 from wherein.kernels.codebook import Codebook, default_words
 from wherein.kernels.vlad import Vlad
 from wherein.search.expansion import Weighting, augment
-from wherein.search.method import Words
 from wherein.store.derived import Derived
 from wherein.store.shards import Array, as_blobs, read_blob
 from wherein.store.store import Layer, Store
 from wherein.values.masks import check_aspect
+from wherein.values.method import Words
 from wherein.values.query import Part, Query
 from wherein.values.region import Box, overlap
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from wherein.encoders import Encoder
 from wherein.localizers import Sought
 from wherein.search.engine import Candidate, Context
-from wherein.search.method import Method
-from wherein.search.steps.locate import asked_of, located, places
+from wherein.search.locating import asked_of, located
 from wherein.search.views import View
+from wherein.values.method import Method
 from wherein.values.query import Query
 
 
@@ -25,12 +24,12 @@ class Outliner:
 
     def located(self, candidates: Iterable[Candidate], *, encoder: Encoder, view: View) -> Iterator[Candidate]:
         """The candidates, one by one, with the mask and box of what matched."""
-        context = Context(self.query, self.method, encoder, view, np.zeros(0, np.float32), (), None, 0)
+        context = Context(self.query, self.method, encoder, view, (), None, 0)
         if self._sought is None:
-            self._sought = asked_of(context)
-        where, threads = places(self.query), ThreadpoolController()
+            self._sought = asked_of(context, "locate")
+        threads = ThreadpoolController()
         for one in candidates:
             # The products of one hit are too small to share: a second thread only waits for the first.
             with threads.limit(limits=1):
-                found, _ = located(one, context, self._sought, where)
+                found, _ = located(one, context, self._sought, "locate")
             yield found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wherein.encoders import Encoder
 from wherein.errors import QueryError
-from wherein.search.method import Method
+from wherein.values.method import Method
 from wherein.values.query import Query
 
 

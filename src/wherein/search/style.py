@@ -13,8 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from wherein.arrays import Floats
+from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
+from wherein.index.rows import RowTable
 
 _PHOTO: Final = ("a photo", "a photograph", "a photo of something", "a picture taken with a camera")
 _DRAWN: Final = ("a drawing", "a cartoon", "clip art", "an illustration", "a logo", "a sketch", "an icon")
@@ -54,19 +55,22 @@ def photo_direction(encoder: Encoder) -> Floats | None:
     return _DIRECTIONS[encoder.digest]
 
 
-def drawn_shares(embeddings: Floats, encoder: Encoder) -> Floats:
-    """(images, d) → (images,) how drawn each image looks, from 0 to 1."""
-    direction = photo_direction(encoder)
-    if direction is None or not len(embeddings):
-        return np.zeros(len(embeddings), np.float32)
-    seen = embeddings @ direction
-    usual = min(0.0, float(np.median(seen)))
-    return np.asarray(np.clip((usual - seen) / RAMP, 0.0, 1.0), np.float32)
+class Drawn:
+    """How drawn the images of a collection look, from the embeddings of whole images."""
 
+    def __init__(self, table: RowTable, encoder: Encoder, sample: Ints) -> None:
+        self._table, self._direction = table, photo_direction(encoder)
+        seen = self._seen(sample)
+        self._usual = min(0.0, float(np.median(seen))) if len(seen) else 0.0
 
-def lowered(scores: Floats, drawn: Floats) -> Floats:
-    """(images,) scores, those of drawings lowered."""
-    return np.asarray(scores - STRENGTH * float(scores.std(dtype=np.float64)) * drawn, np.float32)
+    def shares(self, images: Ints) -> Floats:
+        """(len(images),) how drawn each of some images looks, from 0 to 1."""
+        return np.asarray(np.clip((self._usual - self._seen(images)) / RAMP, 0.0, 1.0), np.float32)
+
+    def _seen(self, images: Ints) -> Floats:
+        if self._direction is None or not len(images):
+            return np.zeros(len(images), np.float32)
+        return np.asarray(self._table.vectors(images) @ self._direction, np.float32)
 
 
 def style_note(before: Floats, after: Floats, *, last: float) -> tuple[str, ...]:

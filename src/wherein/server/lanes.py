@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import wherein
+from wherein import plugins
 from wherein.collection import Collection
-from wherein.kernels import KERNELS
 from wherein.limits import WAY_OUT, Limit, limited
 from wherein.server.problems import Problem
 
 T = TypeVar("T")
 
-SLOW_WORDS: Final = frozenset({"theoretical", "sp", "propagate", "diffusion", "dba", "zoom", "segrank", *KERNELS})
+SLOW_WORDS: Final = frozenset(
+    {"theoretical", "sp", "propagate", "diffusion", "dba", "zoom", "segrank", *plugins.table("kernels")}
+)
 """Words of a method that read files, compare keypoints or prepare an index, which takes seconds to minutes."""
 WAITING_MOST: Final = 256
 """Calls that wait in one lane; more would be answered after everybody has left."""

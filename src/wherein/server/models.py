@@ -9,8 +9,8 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from wherein.localizers import is_model
-from wherein.search.method import Method
 from wherein.server.problems import Problem
+from wherein.values.method import Method
 
 _UPRIGHT: Final = "rootsift:upright"
 """The one variant that comes with wherein and reads no file."""
@@ -20,7 +20,7 @@ def check_method(spec: str, known: Set[str]) -> None:
     """Refuse a method that would open a folder of models; `known` is what the collection was made by."""
     method = Method.parse(spec)
     features = "" if method.words is None else method.words.features
-    if is_model(method.localizer) or any(":" in step for step in method.steps):
+    if any(is_model(value) for _, _, value in method.chosen) or any(":" in step for step in method.steps):
         _refuse(f"method {spec!r}")
     for named in (method.encoder or "", features):
         _require(named, known, said=f"method {spec!r}")

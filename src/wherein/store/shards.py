@@ -152,3 +152,13 @@ def storage_full(where: Path, error: Exception) -> StorageFull:
         f"{where}: the disk took no more bytes ({error}). Everything committed before is safe: "
         "free some space, then run the same command again and it goes on from there."
     )
+
+
+def as_floats(stored: Array) -> npt.NDArray[np.float32]:
+    """Stored rows as numbers: int8 and float16 back to float32."""
+    return np.asarray(stored, np.float32) * unit_of(stored)
+
+
+def unit_of(stored: Array) -> np.float32:
+    """What one counts for in stored numbers: int8 holds 127ths of the largest."""
+    return np.float32(1 / 127 if stored.dtype == np.int8 else 1)

@@ -6,7 +6,7 @@ A detector takes a hundred times as long as a comparison of embeddings, so it lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -16,18 +16,22 @@ from wherein.errors import ImageError, QueryError
 from wherein.images.image import Image, decode
 from wherein.limits import checkpoint
 from wherein.search.engine import Candidate, Context, Ranked, reordered
+from wherein.search.steps import SearchStep
 from wherein.values.query import Part, Query
 
 GROUNDED: Final = 20
 """Hits that are looked at: the first page."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroundStep:
+class Ground(SearchStep):
     """`ground:hf:NAME`: the first hits in the order of their score and of what the detector finds in them."""
 
-    detector: str
-    depth: int = GROUNDED
+    name = "ground"
+    summary = "lets a grounded detector look at the first 20, re-rank and locate them"
+    depth = GROUNDED
+
+    def __init__(self, detector: str) -> None:
+        self.detector = detector
 
     def __call__(self, context: Context, ranked: Ranked) -> Ranked:
         """The first `depth` re-ranked, each with the box of what was found; without its file a hit stays as it is."""
@@ -64,11 +68,11 @@ def detected(image: Image, parts: Sequence[Part], detector: Detector) -> list[De
 
 
 def _found(context: Context, one: Candidate, detector: Detector) -> list[Detection]:
-    path = context.view.store.file_path(int(context.view.images[one.image]))
+    file = context.view.store.original(int(context.view.images[one.image]))
     wanted = [part for part in context.query.parts if not part.negative]
-    if path is None:
+    if file is None:
         return []
     try:
-        return detected(decode(path), wanted, detector)
+        return detected(decode(file.read(), name=str(file.path)), wanted, detector)
     except ImageError:
         return []

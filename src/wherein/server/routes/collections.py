@@ -10,10 +10,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 from starlette.background import BackgroundTask
 
+from wherein import plugins
 from wherein.collection import Collection
 from wherein.encoders import families
-from wherein.kernels import KERNELS
-from wherein.search.method import AUGMENT, SEARCHES, STEPS, Method
 from wherein.server.library import Served, original_of
 from wherein.server.places import Places, file_name
 from wherein.server.problems import Problem
@@ -21,6 +20,7 @@ from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
 from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine, ImagesIn, ImagesOut
 from wherein.server.submission import searchad_root
 from wherein.server.thumbs import answer
+from wherein.values.method import DBA, Method, search_words
 
 router = APIRouter(tags=["collections"])
 _GRIDS = ("static-5", "static-9", "static-9@0.1", "static-36")
@@ -43,7 +43,12 @@ async def _describe(served: Served, places: Places) -> CollectionOut:
     info = await served.info()
     own = ("", info.encoder)
     kinds = {layer.kind for layer in info.layers if layer.encoder in own or layer.kind.startswith("local")}
-    words = [*SEARCHES, *(kind for kind in sorted(kinds) if kind.startswith("static-")), *_GRIDS, *KERNELS]
+    words = [
+        *search_words(),
+        *(kind for kind in sorted(kinds) if kind.startswith("static-")),
+        *_GRIDS,
+        *plugins.table("kernels"),
+    ]
     return CollectionOut(
         name=served.name,
         folder=places.said(str(info.folder)),
@@ -53,7 +58,7 @@ async def _describe(served: Served, places: Places) -> CollectionOut:
         tags=info.tags,
         layers=[layer.kind for layer in info.layers],
         methods=[word for word in dict.fromkeys(words) if kinds.issuperset(Method.parse(word).layers)],
-        steps=[AUGMENT, *STEPS],
+        steps=[DBA, *plugins.table("steps")],
         searchad=searchad_root(list(info.roots.values())) is not None,
     )
 

@@ -1,0 +1,88 @@
+"""The one plug-in surface: what can be named in a spec, and where its code lives.
+
+Every kind of plug-in is a table of names, each with the `module:NAME` of an object that keeps the kind's contract. What
+is built in stands here; other packages add theirs through the entry-point group `wherein.KIND`. Nothing is imported
+before it is used, and what is built in cannot be shadowed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from wherein.errors import SpecError
+
+BUILT_IN: Final[dict[str, dict[str, str]]] = {
+    "encoders": {
+        "hf": "wherein.encoders.hf:HfEncoder",
+        "mini": "wherein.encoders.mini:MiniEncoder",
+        "naclip": "wherein.encoders.naclip:NaclipEncoder",
+        "naradio": "wherein.encoders.radio:open_naradio",
+        "onnx": "wherein.encoders.onnx:OnnxEncoder",
+        "openclip": "wherein.encoders.openclip:OpenClipEncoder",
+        "radio": "wherein.encoders.radio:open_radio",
+        "toy": "wherein.encoders.toy:ToyEncoder",
+    },
+    "features": {
+        "aliked": "wherein.features.aliked:Aliked",
+        "disk": "wherein.features.disk:Disk",
+        "midlevel": "wherein.features.midlevel:MidLevel",
+        "rootsift": "wherein.features.rootsift:RootSift",
+        "xfeat": "wherein.features.xfeat:XFeat",
+    },
+    "kernels": {
+        "bow": "wherein.kernels.bow:BagOfWords",
+        "vlad": "wherein.kernels.vlad:Vlad",
+        "asmk": "wherein.kernels.asmk:Asmk",
+    },
+    "localizers": {
+        "similar": "wherein.localizers.similar:SimilarLocalizer",
+        "match": "wherein.localizers.match:MatchLocalizer",
+        "support": "wherein.localizers.support:SupportLocalizer",
+        "points": "wherein.localizers.keypoints:PointsLocalizer",
+        "hull": "wherein.localizers.keypoints:HullLocalizer",
+        "warp": "wherein.localizers.keypoints:WarpLocalizer",
+    },
+    "words": {
+        "whole": "wherein.search.words.whole:WHOLE",
+        "append-short": "wherein.search.words.append:APPEND_SHORT",
+        "append-long": "wherein.search.words.append:APPEND_LONG",
+        "patches": "wherein.search.words.patches:PATCHES",
+        "static": "wherein.search.words.static:STATIC",
+        "proposals": "wherein.search.words.proposals:PROPOSALS",
+        "pyramid": "wherein.search.words.pyramid:PYRAMID",
+        "theoretical": "wherein.search.words.theoretical:THEORETICAL",
+    },
+    "steps": {
+        "locate": "wherein.search.steps.locate:LOCATE",
+        "segrank": "wherein.search.steps.segrank:SEGRANK",
+        "sp": "wherein.search.steps.sp:SP",
+        "propagate": "wherein.search.steps.propagate:PROPAGATE",
+        "qe": "wherein.search.steps.qe:QE",
+        "diffusion": "wherein.search.steps.diffusion:DIFFUSION",
+        "zoom": "wherein.search.steps.zoom:ZOOM",
+        "ground": "wherein.search.steps.ground:Ground",
+    },
+    "indexes": {
+        "exact": "wherein.index.exact:ExactRows",
+    },
+}
+"""Of each kind of plug-in, the names that come with wherein."""
+
+
+@cache
+def table(kind: str) -> dict[str, str]:
+    """Every name of a kind of plug-in and its `module:NAME`, those of other packages first."""
+    return {entry.name: entry.value for entry in entry_points(group=f"wherein.{kind}")} | BUILT_IN[kind]
+
+
+@cache
+def load(kind: str, name: str) -> Any:
+    """The object that a name of a kind stands for; an unknown name is answered with the known ones."""
+    known = table(kind)
+    if name not in known:
+        raise SpecError(f"none of the {kind} is called {name!r}; known: {', '.join(sorted(known))}.")
+    module, _, attribute = known[name].partition(":")
+    return getattr(import_module(module), attribute)

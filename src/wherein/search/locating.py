@@ -1,0 +1,286 @@
+"""Where in an image: a query and an image → heatmap, mask, box.
+
+Images of a collection are not decoded again: their stored grids are matched and their thumbs give the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import cv2
+import numpy as np
+
+from wherein.arrays import Floats, Mask, unit
+from wherein.encoders import Encoder, load
+from wherein.errors import ImageError, InputError
+from wherein.features import FeatureFamily, load_features
+from wherein.images.image import Image, ImageLike, Pixels, decode
+from wherein.indexing.embed import DEFAULT_FEATURES, detail, thumbnail
+from wherein.limits import checkpoint
+from wherein.localizers import (
+    KEYPOINTS,
+    Example,
+    Heatmap,
+    Keyed,
+    Located,
+    Scene,
+    Sought,
+    is_grounded,
+    is_model,
+    load_localizer,
+)
+from wherein.localizers.edges import enlarged, outlined
+from wherein.search.engine import Candidate, Context
+from wherein.search.local import query_features
+from wherein.search.views import View
+from wherein.values.masks import box_mask, check_aspect, to_polygons
+from wherein.values.query import Part, Query
+from wherein.values.region import Box
+
+ZOOM: Final = 2.5
+"""A region is looked at a second time in a square this many times its size, since hits may show it larger."""
+_FINE: Final = 512
+_OUTSIDE: Final = 0.25
+"""What heat outside the place that was asked for is worth."""
+
+
+def locate(
+    query: Query | Part | ImageLike | Sequence[Any],
+    image: ImageLike,
+    *,
+    encoder: str | Encoder = "mini",
+    localizer: str = "auto",
+    refine: bool = True,
+) -> Located:
+    """Where `image` shows what is asked for, without any collection. A str query is a text, a Path an example."""
+    model = load(encoder) if isinstance(encoder, str) else encoder
+    family = load_features(DEFAULT_FEATURES) if localizer in KEYPOINTS else None
+    asked = Query.of(query)
+    whole = family is not None or is_model(localizer)
+    scene = scene_of(decode(image, at_least=None if whole else detail(model)), model, family)
+    if scene.patches is None and scene.dense is None and family is None and not is_grounded(localizer):
+        raise InputError(f"{model.spec} has no patch embeddings, so it cannot say where: use mini.")
+    sought = sought_of(asked, model, family)
+    return locate_in(scene, sought, where=places(asked), localizer=localizer, refine=refine)
+
+
+def locate_in(
+    scene: Scene, sought: Sought, *, where: Sequence[Box] = (), localizer: str = "auto", refine: bool = True
+) -> Located:
+    """Where a scene shows what is sought; `where` says at which places it was asked for."""
+    heat = heatmap(scene, sought, localizer=localizer)
+    if where:
+        heat = heat * _near(where, heat.shape)
+    found = outlined(heat, scene, refine=refine)
+    return found if found.mask is None else replace(found, score=region_score(scene, sought, found.mask))
+
+
+def heatmap(scene: Scene, sought: Sought, *, localizer: str = "auto") -> Heatmap:
+    """`auto` matches regions of examples, compares the rest and lets a text support itself; both get their mean."""
+    if localizer != "auto":
+        return load_localizer(localizer)(sought, scene)
+    matched = [example for example in (*sought.patches, *sought.dense) if not example.whole]
+    word = "support" if sought.texts and not matched else "similar"
+    compared = load_localizer(word)(sought, scene) if sought.texts or not matched else None
+    if not matched:
+        return compared if compared is not None else np.zeros((1, 1), np.float32)
+    heat = load_localizer("match")(sought, scene)
+    if compared is None:
+        return heat
+    return np.asarray((heat + enlarged(compared, size_wh=(heat.shape[1], heat.shape[0]))) / 2, np.float32)
+
+
+def region_score(scene: Scene, sought: Sought, mask: Mask) -> float:
+    """How well the masked region answers: the cosine of its mean patch with what is sought."""
+    if scene.patches is None or not len(sought.vectors):
+        return 0.0
+    return float((sought.vectors @ _pooled(scene.patches, _cover(mask, scene.patches.shape))).max())
+
+
+def places(query: Query) -> tuple[Box, ...]:
+    """Where a query's object was asked to be; nothing where any positive part may be anywhere."""
+    boxes = [part.where for part in query.parts if not part.negative]
+    return () if None in boxes else tuple(box for box in boxes if box is not None)
+
+
+# what is sought
+
+
+def sought_of(query: Query, encoder: Encoder, family: FeatureFamily | None = None) -> Sought:
+    """A query's embeddings, the grids of its examples and, with a family of local features, their keypoints."""
+    wanted = [part for part in query.parts if not part.negative]
+    avoided = [part for part in query.parts if part.negative]
+    vectors, patches, dense = _embedded(wanted, encoder)
+    not_vectors, not_patches, not_dense = _embedded(avoided, encoder)
+    return Sought(
+        vectors=vectors,
+        avoided=not_vectors,
+        patches=patches,
+        dense=dense,
+        not_patches=not_patches,
+        not_dense=not_dense,
+        texts=any(part.text is not None for part in wanted),
+        words=tuple(part.text for part in wanted if part.text is not None),
+        examples=lambda: [_shown(part) for part in wanted if part.image is not None],
+        keyed=() if family is None else _keyed(query, family),
+    )
+
+
+def _shown(part: Part) -> Image:
+    """An example's own pixels, its region where it has one."""
+    if part.image is None:
+        raise TypeError("the part is a text")
+    image = decode(part.image)
+    return image if part.region is None else image.crop(part.region)
+
+
+def _keyed(query: Query, family: FeatureFamily) -> tuple[Keyed, ...]:
+    return tuple(Keyed(found, _outline(part)) for part, found in query_features(query, family) if not part.negative)
+
+
+def _outline(part: Part) -> tuple[Floats, ...] | None:
+    """The outline of a part's mask in the frame of its region."""
+    mask, region = part.pixels(), part.region
+    if mask is None or region is None:
+        return None
+    x1, y1, x2, y2 = region.pixels((mask.shape[1], mask.shape[0]))
+    shape = np.array([x2 - x1, y2 - y1], np.float32)
+    return tuple(np.asarray(polygon, np.float32) / shape for polygon in to_polygons(mask[y1:y2, x1:x2]))
+
+
+def _embedded(parts: Sequence[Part], encoder: Encoder) -> tuple[Floats, tuple[Example, ...], tuple[Example, ...]]:
+    """(m, c) vectors, and the parts' examples on both grids."""
+    texts = [part.text for part in parts if part.text is not None]
+    vectors = [_compact(encoder.texts(texts), encoder)] if texts else []
+    patches, dense = list[Example](), list[Example]()
+    for part in parts:
+        if part.image is None:
+            continue
+        views = _views(part, decode(part.image))
+        encoded = encoder.images(np.stack([encoder.prepare(image) for image, _ in views]))
+        for number, (_, mask) in enumerate(views):
+            if encoded.patches is not None:
+                grid = _compact(encoded.patches[number], encoder)
+                patches.append(Example(grid, _cover(mask, grid.shape)))
+                vectors.append(_pooled(patches[-1].grid, patches[-1].cover)[None])
+            if encoded.dense is not None:
+                grid = encoded.dense[number]
+                dense.append(Example(grid, _cover(mask, grid.shape)))
+    nothing = _compact(np.zeros((0, encoder.dim), np.float32), encoder)
+    return np.concatenate([nothing, *vectors]), tuple(patches), tuple(dense)
+
+
+def _views(part: Part, image: Image) -> list[tuple[Image, Mask]]:
+    """The example, and its region from nearer; each with the pixels that are meant."""
+    mask, region = part.pixels(), part.region
+    if mask is not None:
+        check_aspect(mask, size_wh=image.full_wh)
+    if region is None:
+        return [(image, np.ones((1, 1), np.bool_))]
+    meant = box_mask(region, size_wh=(_FINE, _FINE)) if mask is None else mask
+    views = [(image, meant)]
+    side = ZOOM * max(region.x2 - region.x1, region.y2 - region.y1)
+    if side < 0.9:
+        left = min(max((region.x1 + region.x2 - side) / 2, 0.0), 1.0 - side)
+        top = min(max((region.y1 + region.y2 - side) / 2, 0.0), 1.0 - side)
+        near = Box(left, top, min(1.0, left + side), min(1.0, top + side))
+        x1, y1, x2, y2 = near.pixels((meant.shape[1], meant.shape[0]))
+        views.append((image.crop(near), meant[y1:y2, x1:x2]))
+    return views
+
+
+def _compact(vectors: Floats, encoder: Encoder) -> Floats:
+    return vectors if encoder.patch_basis is None else np.asarray(vectors @ encoder.patch_basis, np.float32)
+
+
+def _pooled(grid: Floats, cover: Floats) -> Floats:
+    """(c,) the mean of a grid's patches, each as much as it is covered."""
+    return unit((grid * cover[..., None]).sum(axis=(0, 1)))
+
+
+def _cover(mask: Mask, shape: Sequence[int]) -> Floats:
+    """(gh, gw): how much of each patch is inside a mask; the best patch counts where none is half inside."""
+    return np.asarray(cv2.resize(mask.astype(np.float32), (shape[1], shape[0]), interpolation=cv2.INTER_AREA))
+
+
+def _near(where: Sequence[Box], shape: Sequence[int]) -> Floats:
+    inside = np.any([box_mask(box, size_wh=(_FINE, _FINE)) for box in where], axis=0)
+    return np.asarray(_OUTSIDE + (1.0 - _OUTSIDE) * _cover(inside, shape), np.float32)
+
+
+# what is searched
+
+
+def scene_of(image: Image, encoder: Encoder, family: FeatureFamily | None = None) -> Scene:
+    """What a collection would keep of an image."""
+    encoded = encoder.images(encoder.prepare(image)[None])
+    return Scene(
+        size_wh=image.full_wh,
+        patches=None if encoded.patches is None else _compact(encoded.patches[0], encoder),
+        dense=None if encoded.dense is None else encoded.dense[0],
+        thumb=_pixels(thumbnail(image)),
+        features=None if family is None else family.features(image, side=family.side),
+        file=lambda: image,
+    )
+
+
+def stored_scene(view: View, image: int, encoder: Encoder, *, keyed: bool = False) -> Scene:
+    """What the collection keeps of image number `image` of a view; with `keyed`, its local features too."""
+    thumb = view.thumb(image)
+    return Scene(
+        size_wh=view.store.catalogue.describe(int(view.images[image]))[0].size_wh,
+        patches=view.grid(image, kind="patches", encoder=encoder),
+        dense=view.grid(image, kind="dense", encoder=encoder),
+        thumb=None if thumb is None else _pixels(thumb),
+        features=view.local.features(image) if keyed and view.local is not None else None,
+        file=lambda: _opened(view, image),
+    )
+
+
+def _opened(view: View, image: int) -> Image | None:
+    """Image number `image` of a view, decoded from its file; None where that cannot be read."""
+    file = view.store.original(int(view.images[image]))
+    try:
+        return None if file is None else decode(file.read(), name=str(file.path))
+    except ImageError:
+        return None
+
+
+def _pixels(jpeg: bytes) -> Pixels:
+    return decode(jpeg).pixels
+
+
+# candidates of a ranking
+
+
+def asked_of(context: Context, step: str) -> Sought:
+    """What a step looks for in each candidate."""
+    local = context.view.local
+    keyed = context.method.choice(step, "localizer") in KEYPOINTS and local is not None
+    return sought_of(context.query, context.encoder, local.family if keyed and local is not None else None)
+
+
+def located(one: Candidate, context: Context, sought: Sought, step: str) -> tuple[Candidate, float]:
+    """A candidate with its mask and box, and the score of that region. What `sp` verified is not looked for again."""
+    checkpoint()
+    method, where = context.method, places(context.query)
+    localizer = method.choice(step, "localizer")
+    verified = localizer == "auto" and one.inliers is not None
+    if verified and not one.inliers and not method.embeds:
+        return one, 0.0  # local features alone were asked, and they found nothing in it
+    scene = stored_scene(context.view, one.image, context.encoder, keyed=bool(sought.keyed))
+    if verified and one.inliers and one.mask is not None:
+        return one, region_score(scene, sought, one.mask)
+    if scene.patches is None and scene.dense is None and not sought.keyed and not is_grounded(localizer):
+        raise InputError(
+            f"{context.view.store.folder}: keeps no patches of {context.encoder.spec}, so hits cannot be located. "
+            f"Add them with `wherein index --encoder {context.encoder.spec} --layers global,thumbs,patches`."
+        )
+    found = locate_in(
+        scene, sought, where=where, localizer=localizer, refine=method.choice(step, "outline") == "refined"
+    )
+    if found.mask is None:
+        return one, 0.0
+    return replace(one, mask=found.mask, box=found.box), found.score

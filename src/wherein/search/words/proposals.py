@@ -1,0 +1,39 @@
+"""`proposals`: the best of an image's proposed boxes, beside the whole image, so that small things are found."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wherein.search.scorers import RowScorer, Scorer, Share, SumScorer
+from wherein.search.words import CONTEXT, Layers, SearchWord
+from wherein.values.method import Method
+
+WHOLE_SHARE: Final = 0.5
+"""How much the whole image counts beside the best proposal: what surrounds a thing says where to expect it. Chosen on
+hand-boxed photos and things pasted into roads; see docs/decisions.md."""
+
+
+class Proposals(SearchWord):
+    """Compares the query with every proposed box of an image, encoded as a crop."""
+
+    name = "proposals"
+    summary = "the best of an image's proposed boxes, beside the whole image"
+    options = (CONTEXT,)
+    looks = "anywhere in the image"
+
+    def layers(self, method: Method) -> tuple[str, ...]:  # noqa: ARG002 — the whole image is one of the proposals
+        """Its own layer of encoded boxes, and the whole image."""
+        return ("proposals", "global")
+
+    def open(self, layers: Layers) -> Scorer:
+        """The best box, alone or summed with the whole image."""
+        table = layers.rows("proposals")
+        boxes = RowScorer(table, layers.index(table), layers.sample)
+        if layers.method.choice("search", "context") == "alone":
+            return boxes
+        whole = layers.whole()
+        shares = [Share(boxes), Share(RowScorer(whole, layers.index(whole), layers.sample), WHOLE_SHARE)]
+        return SumScorer(shares, count=table.count, sample=layers.sample)
+
+
+PROPOSALS: Final = Proposals()

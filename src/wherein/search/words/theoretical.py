@@ -1,0 +1,61 @@
+"""`theoretical`: every image cropped to the place and encoded while searching; the sub-region study's upper bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from wherein.arrays import Floats, Ints
+from wherein.encoders import Encoder
+from wherein.errors import QueryError
+from wherein.limits import checkpoint
+from wherein.search.crops import crop_embeddings
+from wherein.search.scorers import SampledScorer, Scorer
+from wherein.search.words import Layers, SearchWord
+from wherein.store.originals import Original
+from wherein.values.region import Box
+
+_BLOCK: Final = 64
+"""Files that are cropped and encoded at a time, so that memory stays flat."""
+
+
+class Theoretical(SearchWord):
+    """Encodes the asked place of every image anew."""
+
+    name = "theoretical"
+    summary = "every image cropped to the place and encoded while searching: slow, an upper bound"
+    uses_place = True
+    draws_apart = False
+
+    def open(self, layers: Layers) -> Scorer:
+        """Reads the image files."""
+        return CropScorer(layers.files(), layers.encoder, layers.sample)
+
+
+class CropScorer(SampledScorer):
+    """Cosines with the crops of files."""
+
+    def __init__(self, files: Sequence[Original | None], encoder: Encoder, sample: Ints) -> None:
+        super().__init__(len(files), sample)
+        self._files, self._encoder = files, encoder
+
+    def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
+        """An image whose file cannot be read scores −1."""
+        if where is None:
+            raise QueryError("method theoretical crops every image to the query's box: say where with --where.")
+        scores = np.full((len(queries), len(images)), -1.0, np.float32)
+        for start in range(0, len(images), _BLOCK):
+            checkpoint(start, of=len(images))
+            files = [self._files[image] for image in images[start : start + _BLOCK].tolist()]
+            read, rows = crop_embeddings(files, where, self._encoder)
+            scores[:, start + read] = queries @ rows.T
+        return scores
+
+    def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:  # noqa: ARG002
+        """The box that was asked for."""
+        return [where for _ in images]
+
+
+THEORETICAL: Final = Theoretical()

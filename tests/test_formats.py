@@ -1,0 +1,50 @@
+"""Collections written by earlier releases open, and answer as they did: the same hits, scores to 1e-5; ties swap."""
+
+import json
+import runpy
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wherein
+
+Answers = dict[str, Any]
+FORMATS = Path(__file__).parent / "formats"
+VERSIONS = sorted(path.name for path in FORMATS.iterdir() if (path / "collection").is_dir())
+MAKE = runpy.run_path(str(FORMATS / "make.py"))
+
+
+@pytest.fixture(params=VERSIONS, scope="module")
+def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, Answers]:
+    """What a release answered, and what is answered now from the collection it wrote."""
+    home = FORMATS / request.param
+    folder = tmp_path_factory.mktemp("format") / "collection"
+    shutil.copytree(home / "collection", folder)
+    images = [picture for _, picture in MAKE["pictures"]()]
+    with wherein.open(folder) as collection:
+        now = MAKE["answers"](collection, images)
+    return json.loads((home / "answers.json").read_text("utf-8")), now
+
+
+@pytest.mark.parametrize("method", MAKE["METHODS"], ids=lambda method: method or "nothing said")
+def test_what_was_written_before_answers_as_before(method: str, told: tuple[Answers, Answers]) -> None:
+    before, now = told
+    for name in MAKE["queries"]():
+        old, new = before[f"{method} | {name}"], now[f"{method} | {name}"]
+        if isinstance(old, str):
+            assert new == old, name
+            continue
+        assert (new["kind"], len(new["hits"])) == (old["kind"], len(old["hits"])), name
+        for place, (was, is_) in enumerate(zip(old["hits"], new["hits"], strict=True)):
+            assert is_[1] == pytest.approx(was[1], abs=1e-5, rel=1e-5), f"{name}, place {place}"
+        tied = {
+            round(hit[1], 4) for hit in old["hits"] if sum(abs(hit[1] - other[1]) < 1e-4 for other in old["hits"]) > 1
+        }
+        tied.add(round(old["hits"][-1][1], 4))  # the last may tie with one that is not shown
+        clear = [hit for hit in old["hits"] if round(hit[1], 4) not in tied]
+        known = {hit[0]: hit for hit in new["hits"]}
+        for hit in clear:
+            assert known[hit[0]][3:] == hit[3:], f"{name}: where in {hit[0]}, and its inliers"
+            assert known[hit[0]][2] == (None if hit[2] is None else pytest.approx(hit[2], abs=1e-4)), name
