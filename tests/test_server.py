@@ -550,3 +550,29 @@ def test_a_stream_sends_the_ranking_before_anything_is_outlined(
         hits = [json.loads(line) for line in lines]
     whole = http.post(f"{HERE}/search", json=asked).json()
     assert [(hit["image_id"], hit["mask"]) for hit in hits] == [(hit["image_id"], hit["mask"]) for hit in whole["hits"]]
+
+
+def test_look_alikes_are_told_while_browsing_page_by_page(
+    http: httpx.Client, collection: wherein.Collection, folder: Path, paint: Paint
+) -> None:
+    for number in range(5):
+        paint(folder / "many" / f"{number}.png", "red" if number % 2 else "yellow", size_wh=(64 + number, 48))
+    collection.add(folder)
+
+    def likes(limit: int, offset: int = 0, *, group: bool = True) -> dict[str, str | None]:
+        asked = {"offset": offset, "limit": limit, "group": group}
+        found = http.get(f"{HERE}/images", params=asked).json()["images"]
+        return {one["image_id"]: one["like"] for one in found}
+
+    pages: dict[str, str | None] = {}
+    for offset in (0, 2, 4, 6, 8):
+        pages |= likes(2, offset)
+    assert likes(100) == pages
+    told = {image_id: like for image_id, like in pages.items() if like}
+    assert told == {
+        "many/2.png": "many/0.png",
+        "many/3.png": "many/1.png",
+        "many/4.png": "many/0.png",
+        "red.png": "many/1.png",
+    }
+    assert set(likes(100, group=False).values()) == {None}

@@ -204,9 +204,10 @@ def test_filters_and_no_match(page: Page) -> None:
     first(page, "trips/red-right.png")
 
 
-def test_look_alikes_are_grouped(page: Page) -> None:
-    page.goto(address({"words": "red"}))
-    first(page, *TWO_PICTURES)
+@pytest.mark.parametrize("where", ["/?folder=red*", address({"words": "red"})], ids=["while browsing", "in a search"])
+def test_look_alikes_are_grouped(page: Page, where: str) -> None:
+    page.goto(where)
+    expect(page.locator("[data-id='red.png']")).to_be_attached()
     page.get_by_text("Group look-alikes").click()
     expect(page.locator("[data-id='red-again.png'] .stack")).to_have_text("+1")
     expect(page.locator("[data-id='red.png']")).to_have_count(0)

@@ -19,6 +19,7 @@ from wherein.errors import CollectionNotFound, ImageError, NotPrepared, Oversize
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.images.video import frame_at, is_video
 from wherein.server.lanes import Lane, is_slow, patiently
+from wherein.server.look_alikes import LookAlikes
 from wherein.server.places import Places
 from wherein.server.problems import Problem
 from wherein.server.questions import Questions
@@ -78,6 +79,7 @@ class Served:
         self._info: tuple[int, Info] | None = None
         self._living: tuple[int, frozenset[str]] | None = None
         self.rankings, self.questions = Rankings(), Questions()
+        self.look_alikes = LookAlikes()
         self.file_turn = threading.Lock()
         """Held while one of the server's own files (selections, annotations, studies) is read and written again."""
 

@@ -20,6 +20,7 @@ from wherein.search.judgements import Judgement
 from wherein.search.local import query_features
 from wherein.search.verify import verify
 from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
+from wherein.server.look_alikes import LookAlikes
 from wherein.server.models import check_method
 from wherein.server.places import file_name
 from wherein.server.problems import Problem
@@ -47,8 +48,6 @@ from wherein.values.region import Box, place
 # Rocchio's classical weights: what is liked counts nearly as much as the query, what is disliked much less.
 LIKED_WEIGHT: Final = 0.75
 DISLIKED_WEIGHT: Final = 0.25
-SAME: Final = 0.96
-"""Images whose embeddings are at least this close look nearly the same."""
 FAMILY: Final = "rootsift"
 """The local features that are compared when somebody asks which points match."""
 _LINES: Final = 200
@@ -67,7 +66,8 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
             return outlined
         query, ranking, seconds = _searched(served, collection, asked, uploads, max_pixels=max_pixels)
         hits = ranking.hits[asked.offset : asked.offset + asked.k]
-        likes = _likes(collection, ranking.hits[: asked.offset + asked.k]) if asked.group else {}
+        upto = [hit.image_id for hit in ranking.hits[: asked.offset + asked.k]]
+        likes = LookAlikes().of(collection, upto, key=None) if asked.group else {}
         return _out(asked, ranking, query, hits, likes, seconds=seconds)
 
     return await served.searching(run, method=asked.method)
@@ -311,25 +311,6 @@ def _uploaded(uploads: Mapping[str, bytes], name: str, *, max_pixels: int) -> by
         raise Problem(422, f"upload {name!r}: the request has no file of that name. Send it as multipart/form-data.")
     check_upload(uploads[name], max_pixels=max_pixels, name=name)
     return uploads[name]
-
-
-def _likes(collection: Collection, hits: tuple[Hit, ...]) -> dict[str, str]:
-    """hit → the better hit that it looks nearly the same as."""
-    image_ids, rows = collection.embeddings()
-    at = {image_id: row for row, image_id in enumerate(image_ids)}
-    leaders, likes = list[str](), dict[str, str]()
-    kept = np.zeros((len(hits), rows.shape[1]), np.float32)
-    for hit in hits:
-        if hit.image_id not in at:
-            continue
-        vector = rows[at[hit.image_id]]
-        scores = kept[: len(leaders)] @ vector
-        if len(leaders) and scores.max() >= SAME:
-            likes[hit.image_id] = leaders[int(scores.argmax())]
-        else:
-            kept[len(leaders)] = vector
-            leaders.append(hit.image_id)
-    return likes
 
 
 def _out(

@@ -88,6 +88,8 @@ class ImagesIn(Filters):
 
     offset: Annotated[int, Field(ge=0, le=100_000_000)] = 0
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    group: bool = False
+    """Say which images look nearly the same as an earlier one."""
 
 
 class SearchIn(Filters):
@@ -247,6 +249,8 @@ class ImageLine(Shape):
 
     image_id: str
     size_wh: tuple[int, int]
+    like: str | None = None
+    """The earlier image that this one looks nearly the same as; only where grouping was asked for."""
 
 
 class ImagesOut(Shape):

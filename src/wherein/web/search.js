@@ -139,7 +139,7 @@ async function* pages(offset, length, signal) {
     return;
   }
   const { folder, after, before, min_side } = state;
-  const found = await get(at(state.collection, "/images"), { folder, after, before: dayAfter(before), min_side, tags: state.tag, offset, limit: length }, signal);
+  const found = await get(at(state.collection, "/images"), { folder, after, before: dayAfter(before), min_side, tags: state.tag, group: state.group, offset, limit: length }, signal);
   yield [{ searched: found.total, notes: [] }, ...found.images];
 }
 

@@ -76,11 +76,20 @@ async def images(
 ) -> ImagesOut:
     """Images by id, a page at a time, to the last one."""
 
-    passing = await served.listed(asked.model_dump(exclude={"offset", "limit"}))
-    page = passing[asked.offset : asked.offset + asked.limit]
+    filters = asked.model_dump(exclude={"offset", "limit", "group"})
+    passing = await served.listed(filters)
+    end = asked.offset + asked.limit
+
+    def look_alikes(found: Collection) -> dict[str, str]:
+        return served.look_alikes.of(found, passing[:end], key=(found.version, found.encoder, repr(filters)))
+
+    likes = await served.searching(look_alikes) if asked.group else {}
 
     def look(found: Collection) -> ImagesOut:
-        lines = [ImageLine(image_id=image_id, size_wh=found.details(image_id).size_wh) for image_id in page]
+        lines = [
+            ImageLine(image_id=image_id, size_wh=found.details(image_id).size_wh, like=likes.get(image_id))
+            for image_id in passing[asked.offset : end]
+        ]
         return ImagesOut(total=len(passing), offset=asked.offset, images=lines)
 
     return await served.looking(look)
