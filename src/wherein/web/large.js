@@ -125,10 +125,11 @@ function draw(hit) {
     h("div", { class: "facts" },
       h("div", { class: "row" }, h("h2", {}, name), iconButton("no", "Close (Esc)", () => dialog.close(), { "data-focus": "close" })),
       h("div", { class: "row wrap" },
+        now.grid?.acts?.mark ? [held("yes", "Right", "More like this (y)", "liked", () => mark("liked")), held("no", "Wrong", "Less like this (n)", "disliked", () => mark("disliked"))] : "",
+        held("keep", "Keep", "Keep in the selection (s)", "kept", keep)),
+      h("div", { class: "row wrap" },
         act("similar", "More like this", () => ask([{ image_id: hit.image_id }])),
         act("crop", "Search for a part", () => { boxes.add(undefined, { focus: true }); say("Arrows move the box, Shift and arrows resize it, Enter searches."); }),
-        now.grid?.acts?.mark ? [held("yes", "Right", "More like this (y)", "liked", () => mark("liked")), held("no", "Wrong", "Less like this (n)", "disliked", () => mark("disliked"))] : "",
-        held("keep", "Keep", "Keep in the selection (s)", "kept", keep),
         examples().length ? act("lines", "Match lines", () => matchLines(stage.parentElement, stage, hit.image_id)) : "",
         h("a", { class: "plain", href: originalUrl(state.collection, hit.image_id), target: "_blank", rel: "noopener" }, icon("open"), "Original")),
       about));

@@ -33,7 +33,7 @@ export function read(search) {
   const found = { ...EMPTY, view: params.get("view") ?? "search", collection: params.get("in") ?? "" };
   found.parts = partsOf(params.get("q") ?? "");
   for (const name of TEXTS) found[name] = params.get(name) ?? "";
-  for (const name of LISTS) found[name] = params.getAll(name);
+  for (const name of LISTS) found[name] = params.getAll(name).filter(Boolean);
   found.group = params.get("group") === "1";
   return found;
 }
