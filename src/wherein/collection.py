@@ -419,7 +419,7 @@ class Collection:
             raise NotPrepared(said, query=asked.query, method=asked.method)
 
         step = on_step or (no_step if self.prepares else refuse)
-        return encoder, self._views.of(encoder, asked.method, on_step=step)
+        return encoder, self._views.of(encoder, asked.method, index=asked.index, on_step=step)
 
     def _encoder(self, spec: str) -> Encoder:
         if spec not in self._encoders:

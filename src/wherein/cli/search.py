@@ -58,6 +58,7 @@ def search(
     frames: Annotated[
         bool, typer.Option("--frames", help="Every image of a video as a hit; else the best stands for its clip.")
     ] = False,
+    index: Annotated[str, typer.Option(help="The index that is asked: exact, or what a plug-in registers.")] = "exact",
     min_confidence: Annotated[
         float | None, typer.Option(help="Reject hits less likely to be right than this: 0.5.")
     ] = None,
@@ -90,6 +91,7 @@ def search(
             before=before,
             tags=tuple(tags or ()),
             frames=frames,
+            index=index,
             min_confidence=min_confidence,
             locate=(html or export) is not None and _has_patches(opened) if locate is None else locate,
         )

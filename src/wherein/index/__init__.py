@@ -40,7 +40,7 @@ class Index(Protocol):
 
 def load_index(name: str, table: RowTable) -> Index:
     """The index of a name (`exact`, or what another package registers) over a layer's rows."""
-    index: Index = plugins.load("indexes", name)(table)
+    index: Index = plugins.load("indexes", name.partition(":")[0])(table)
     return index
 
 

@@ -115,10 +115,10 @@ class EmbeddingSource:
 
     def top(self, k: int, allowed: Mask | None) -> Top:
         """The best k by their sum, from the best of each group that looks for something."""
-        if self.count <= SAMPLE or 4 * k >= self.count:
-            return exhaustive_top(self, k, allowed)
         if len(self.groups) == 1 and not self._lowers(self.groups[0]):
             return self._group_top(self.groups[0], k, allowed)
+        if self.count <= SAMPLE or 4 * k >= self.count:
+            return exhaustive_top(self, k, allowed)
         if len(self.groups) == 1:
             return combined_top(self._lowered_terms(self.groups[0], allowed), k=k, count=self._searched(allowed))
 

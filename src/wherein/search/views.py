@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, cast
+from typing import cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from wherein.index import Index, load_index
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
 from wherein.index.rows import ArrayCache, Places, RowTable, by_shard
 from wherein.indexing.embed import features_of, layers_of, local_layer
+from wherein.options import EXACT
 from wherein.search.background import sample_of
 from wherein.search.expansion import Weighting, augment
 from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step
@@ -28,9 +29,6 @@ from wherein.store.shards import Array, as_floats
 from wherein.store.store import Layer, Store
 from wherein.values.method import DBA, Method, declared_word
 from wherein.values.region import Box, Grid
-
-EXACT: Final = "exact"
-"""The index that serves where no other is asked for."""
 
 
 def word_of(method: Method) -> SearchWord:

@@ -1,0 +1,125 @@
+"""A new search word, step or index is one file and one line of registration, as another package would add it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wherein import plugins
+from wherein.errors import SpecError
+
+COMMAND = "from wherein.cli import main; main()"
+"""What the installed command runs."""
+MOST_FILES = 6
+"""From a door to the numbers a reader follows no more files than this."""
+WORD = """
+from wherein.search.words.whole import Whole
+
+class Mirrored(Whole):
+    name = "backwards"
+    summary = "whole images, the text read backwards"
+
+    def wording(self, part):
+        return (part.text or "")[::-1]
+
+BACKWARDS = Mirrored()
+"""
+STEP = """
+from dataclasses import replace
+from wherein.search.steps import SearchStep
+
+class Turned(SearchStep):
+    name = "turned"
+    summary = "the ranking upside down"
+
+    def __call__(self, context, ranked):
+        return replace(ranked, candidates=ranked.candidates[::-1])
+
+TURNED = Turned()
+"""
+INDEX = """
+import json
+import os
+import sys
+from pathlib import Path
+
+import wherein
+from wherein.index.exact import ExactRows
+
+HOME = str(Path(wherein.__file__).parent)
+
+class Watched(ExactRows):
+    '''Exact, and writes down which of wherein's files were on the stack when it was asked.'''
+
+    def top(self, queries, *, k, allowed=None):
+        frame, files = sys._getframe(1), set()
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(HOME):
+                files.add(os.path.relpath(frame.f_code.co_filename, HOME))
+            frame = frame.f_back
+        with open(os.environ["STACK"], "a") as told:
+            told.write(json.dumps(sorted(files)) + "\\n")
+        return super().top(queries, k=k, allowed=allowed)
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A folder that is a package with entry points, as pip would leave it."""
+    home = tmp_path / "site"
+    (home / "toys-1.0.dist-info").mkdir(parents=True)
+    (home / "toys-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
+    points = {"words": "backwards = toy_word:BACKWARDS", "steps": "turned = toy_step:TURNED"}
+    points["indexes"] = "watched = toy_index:Watched"
+    told = "".join(f"[wherein.{kind}]\n{line}\n" for kind, line in points.items())
+    (home / "toys-1.0.dist-info" / "entry_points.txt").write_text(told)
+    for name, code in {"toy_word": WORD, "toy_step": STEP, "toy_index": INDEX}.items():
+        (home / f"{name}.py").write_text(code)
+    return home
+
+
+def run(package: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command with the package installed."""
+    source = str(Path(plugins.__file__).parents[1])
+    known = {"PYTHONPATH": f"{source}:{package}", "PATH": "/usr/bin:/bin", **environment}
+    return subprocess.run([sys.executable, "-c", COMMAND, *words], env=known, capture_output=True, text=True)
+
+
+def hits(answer: subprocess.CompletedProcess[str]) -> list[str]:
+    assert answer.returncode == 0, answer.stderr
+    return [hit["image_id"] for hit in json.loads(answer.stdout)["hits"]]
+
+
+def test_a_word_a_step_and_an_index_of_another_package_are_used_as_any_other(
+    package: Path, tmp_path: Path, folder: Path
+) -> None:
+    told = tmp_path / "stack.txt"
+    assert run(package, "index", str(folder), "--encoder", "toy").returncode == 0
+    asked = ("search", "--collection", str(folder), "--json", "-k", "3")
+    forwards = hits(run(package, *asked, "red"))
+    assert forwards[0] == "red.png"
+    assert hits(run(package, *asked, "der", "--method", "backwards")) == forwards
+    assert hits(run(package, *asked, "red", "--method", "whole+turned")) == forwards[::-1]
+    assert hits(run(package, *asked, "red", "--index", "watched", STACK=str(told))) == forwards
+    assert len(json.loads(told.read_text().splitlines()[0])) <= MOST_FILES
+    assert "backwards" in run(package, *asked, "red", "--method", "nothing").stderr
+
+
+def test_python_reaches_an_index_through_few_files(package: Path, tmp_path: Path, folder: Path) -> None:
+    told = tmp_path / "stack.txt"
+    code = (
+        "import sys, wherein; c = wherein.open(sys.argv[1], create=True, encoder='toy'); c.add(sys.argv[1]);"
+        "c.search('red', index='watched')"
+    )
+    source = str(Path(plugins.__file__).parents[1])
+    known = {"PYTHONPATH": f"{source}:{package}", "PATH": "/usr/bin:/bin", "STACK": str(told)}
+    subprocess.run([sys.executable, "-c", code, str(folder)], env=known, check=True)
+    files = json.loads(told.read_text())
+    assert len(files) <= MOST_FILES, files
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(SpecError, match=r"none of the indexes is called 'exakt'; known: .*exact"):
+        plugins.load("indexes", "exakt")
