@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +23,6 @@ import wherein
 from calibration import nouns
 from wherein import Collection, Part, Query
 from wherein.bench.local.dataset import load_captions
-from wherein.bench.staging import stage
 
 NAMED = ("wordphotos_szepi", "spellquest", "normimages", "boss", "fruitveg36", "seaanimals", "dogbreeds")
 OTHERS = ("flickr8k", "coco_human", "cc3m", "pets37")
@@ -34,9 +34,9 @@ HEAD = """# Drawings among photographs
 
 Made by `python benchmarks/drawn.py TRAIN_FOLDER EVAL_FOLDER`. `whole` reads plain words as photographs,
 `whole~any-style` does not. *Drawn first* is the share of queries whose first hit is drawn, *drawn among 4* that of the
-first four hits;
-*AP* is the average precision of the photographs that are asked for. On `names` the two constants were chosen (images of
-the training data); `mix` was only reported: its drawings are covers of films and a few pictures of a cartoon figure.
+first four hits; *AP* is the average precision of the photographs that are asked for. On `names` the two constants were
+chosen (images of the training data); `mix` was only
+reported: its drawings are covers of films and a few pictures of a cartoon figure.
 """
 
 
@@ -55,9 +55,13 @@ def main() -> None:
         for folder in ("captions/images", "covers/database", "objects")
         for path in sorted((arguments.eval / folder).rglob("*.*"))
     }
-    stage(files, arguments.out / "mix")
+    for image_id, path in files.items():
+        copy = arguments.out / "mix" / image_id
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if not copy.exists():
+            shutil.copyfile(path, copy)
     asked = [
-        (str(query), frozenset(f"captions/{image_id}" for image_id in right))
+        (str(query), frozenset((captions.root / image_id).relative_to(arguments.eval).as_posix() for image_id in right))
         for query, right, _ in nouns(captions.captions)
         if right
     ]

@@ -1,6 +1,7 @@
 """Heatmaps and masks on pictures painted in the toy encoder's colours, where every answer is known."""
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import wherein
 from wherein.arrays import Mask
+from wherein.demo import PHOTOS
 from wherein.encoders.toy import COLOURS
 from wherein.errors import InputError, QueryError, RegionError
 from wherein.images.image import Pixels
@@ -247,3 +249,41 @@ def test_a_collection_without_patches_says_how_to_add_them(
         opened.add(("a", picture("red")), layers=["global", "thumbs"])
         with pytest.raises(InputError, match="--layers"):
             opened.search("red", locate=True)
+
+
+# outlines of examples, with the encoder that is shipped
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wherein.Collection]:
+    folder = tmp_path_factory.mktemp("photographs")
+    for name in ("cat", "coffee", "astronaut", "rocket"):
+        (folder / f"{name}.jpg").write_bytes((PHOTOS / f"{name}.jpg").read_bytes())
+    with wherein.open(folder, create=True) as collection:
+        collection.add(folder)
+        yield collection
+
+
+@pytest.mark.parametrize("name", ["cat", "coffee", "rocket"])
+@pytest.mark.parametrize("quality", [100, 30], ids=["the file itself", "a copy that lost much"])
+def test_the_identical_image_is_outlined_whole(photographs: wherein.Collection, name: str, quality: int) -> None:
+    copy = io.BytesIO()
+    PIL.Image.open(PHOTOS / f"{name}.jpg").convert("RGB").save(copy, "JPEG", quality=quality)
+    found = photographs.search(copy.getvalue(), locate=True)
+    assert found[0].image_id == f"{name}.jpg"
+    assert found[0].mask is not None
+    assert found[0].mask.mean() > 0.95
+
+
+@pytest.mark.parametrize(
+    ("name", "box"), [("cat", Box(0.2, 0.05, 0.9, 0.95)), ("coffee", Box(0.3, 0.2, 0.8, 0.8))], ids=["a face", "a cup"]
+)
+def test_a_region_is_outlined_in_its_own_image_and_not_where_it_is_not(
+    photographs: wherein.Collection, name: str, box: Box
+) -> None:
+    found = photographs.search(Part(image=PHOTOS / f"{name}.jpg", box=box), locate=True)
+    masks = {hit.image_id: hit.mask for hit in found}
+    own = masks.pop(f"{name}.jpg")
+    assert own is not None
+    assert overlapping(own, box_mask(box, size_wh=(own.shape[1], own.shape[0]))) > 0.7
+    assert sum(mask is not None and mask.mean() > 0.3 for mask in masks.values()) <= 1

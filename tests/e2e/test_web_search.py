@@ -229,3 +229,29 @@ def test_nothing_moves_after_it_is_drawn(page: Page) -> None:
     first(page, *TWO_PICTURES)
     page.wait_for_load_state("networkidle")
     assert page.evaluate("window.shift") < 0.02
+
+
+def test_outlines_are_smooth_and_no_cell_of_a_grid_is_drawn_as_one(page: Page) -> None:
+    page.goto("/")
+    drawn = page.evaluate(
+        """async () => {
+          const { loops, outline } = await import("/web/outline.js");
+          const counts = [];
+          let [run, now] = [0, 0];
+          for (let place = 0; place < 1600; place += 1) {
+            const value = Math.hypot(Math.floor(place / 40) - 20, place % 40 - 20) < 15 ? 1 : 0;
+            if (value !== now) { counts.push(run); run = 0; now = value; }
+            run += 1;
+          }
+          const disc = { size: [40, 40], counts: [...counts, run] };
+          const path = outline({ mask: disc }).querySelector("path");
+          const away = [];
+          for (let at = 0; at < path.getTotalLength(); at += 1) {
+            const { x, y } = path.getPointAtLength(at);
+            away.push(Math.hypot(x - 20.5, y - 20.5));
+          }
+          return { loops: loops(disc).length, away, cell: outline({ mask: null, box: [0, 0, 0.5, 0.5] }) };
+        }"""
+    )
+    assert (drawn["loops"], drawn["cell"]) == (1, None)
+    assert max(drawn["away"]) - min(drawn["away"]) < 0.6  # along the stairs it is 1.2

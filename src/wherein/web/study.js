@@ -33,7 +33,7 @@ async function take(view, study) {
 }
 
 function figure(item, side) {
-  return [h("img", { src: thumbUrl(state.collection, item.image_id, side), alt: "", draggable: "false" }), outline(item)];
+  return [h("img", { src: thumbUrl(state.collection, item.image_id, side), alt: "", draggable: "false" }), outline(item, { box: true })];
 }
 
 function answer(view, study, sheet, question) {
