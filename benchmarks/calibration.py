@@ -83,7 +83,7 @@ def judge(name: str, method: str, data: Path, out: Path) -> tuple[str, np.ndarra
         judged = collection.folder / "kept" / "judged.json"
         if not judged.exists():
             layers = ("global", "local") if "bow" in method else ("global",)
-            collection.add(stage(files, out / name / "images"), layers=layers)
+            collection.add(stage(files, out / name / "images"), layers=layers, follow_links=True)
             collection.remove(*(removed(asked) if name in WITHOUT else ()))
             collection.calibrate(judgements(asked, frozenset(collection.image_ids()), name), method=method)
         ((source, hits),) = json.loads(judged.read_text("utf-8"))["judged"].items()
