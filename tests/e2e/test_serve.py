@@ -1,10 +1,12 @@
 """`wherein serve` as a user starts it."""
 
 import re
+import resource
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -85,3 +87,23 @@ def test_a_port_that_is_taken_is_said_in_one_line(collection: wherein.Collection
         assert run.returncode == 2
         assert run.stderr.startswith(f"wherein: 127.0.0.1:{port}: cannot listen there")
         assert len(run.stderr.splitlines()) == 1
+
+
+def test_neither_idle_sockets_nor_endless_headers_shut_anybody_out(
+    collection: wherein.Collection, folder: Path
+) -> None:
+    collection.add(folder)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))  # what most systems let a server open
+    try:
+        with serving("-c", str(folder), "--port", "0") as line, ExitStack() as opened:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(2048, before[0]), before[1]))
+            at = ("127.0.0.1", int(re.findall(r":(\d+)/", line)[0]))
+            for _ in range(1100):
+                opened.enter_context(socket.create_connection(at, timeout=20))
+            assert get(f"http://127.0.0.1:{at[1]}/api/v1/collections").json()[0]["images"] == 4
+            endless = opened.enter_context(socket.create_connection(at, timeout=20))
+            endless.sendall(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\na: " + b"b" * 80_000)
+            assert endless.recv(100).startswith(b"HTTP/1.1 431 ")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
