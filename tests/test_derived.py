@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,14 @@ def test_others_search_while_a_server_prepares(
     go_on.set()
     first.join(30)
     assert found == ["cover4.png"]
+
+
+def test_handles_may_drop_and_make_at_once(tmp_path: Path) -> None:
+    derived = Derived(tmp_path)
+
+    def work(_: int) -> int:
+        derived.drop("a.*")
+        return len(derived.array("a.1", lambda: np.zeros(3, np.float32)))
+
+    with ThreadPoolExecutor(8) as handles:
+        assert set(handles.map(work, range(400))) == {3}

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
+import anyio
 import anyio.to_thread
 
 import wherein
@@ -80,6 +81,8 @@ class Served:
         self._living: tuple[int, frozenset[str]] | None = None
         self.rankings, self.questions = Rankings(), Questions()
         self.look_alikes = LookAlikes()
+        self.decoding = anyio.CapacityLimiter(2)
+        """Uploads are decoded two at a time: each may take some hundred megabytes."""
         self.file_turn = threading.Lock()
         """Held while one of the server's own files (selections, annotations, studies) is read and written again."""
 

@@ -158,7 +158,7 @@ async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
                 best = MatchesOut(part=number, inliers=found.inliers, lines=lines)
         return best
 
-    return await served.looking(run)
+    return await served.searching(run, method="sp")  # which it is, of one image
 
 
 def hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> HitOut:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from wherein.errors import StorageFull
+from wherein.errors import CollectionCorrupt, StorageFull
 from wherein.store.shards import Array, read_array, write_array
 
 _OPEN: Final = WeakValueDictionary[Path, "Derived"]()
@@ -53,15 +53,19 @@ class Derived:
         if known is not None:
             return known
         if self.path(name).exists():
-            return read_array(self.path(name))
+            try:
+                return read_array(self.path(name))
+            except CollectionCorrupt as error:
+                if not isinstance(error.__cause__, FileNotFoundError):  # else another handle dropped it meanwhile
+                    raise
         made = make()
         self.keep(name, made, write=lambda path: write_array(path, made))
         return made
 
     def drop(self, pattern: str) -> None:
         """Forget what has a name like `pattern`, a glob."""
-        for name in [name for name in self._memory if fnmatchcase(name, pattern)]:
-            del self._memory[name]
+        for name in [name for name in tuple(self._memory) if fnmatchcase(name, pattern)]:
+            self._memory.pop(name, None)
         try:
             for path in self.folder.glob(f"{pattern}.npy"):
                 path.unlink(missing_ok=True)

@@ -64,9 +64,10 @@ async def map_of(served: ServedHere) -> MapOut:
         x, y = project(rows[chosen])
         shown = [image_ids[number] for number in chosen.tolist()]
         found = MapOut(projection="pca", total=len(image_ids), image_ids=shown, x=x, y=y)
-        for stale in path.parent.glob("map.*.json"):
-            stale.unlink(missing_ok=True)
         write_durably(path, found.model_dump_json().encode("utf-8", "replace"))
+        for other in path.parent.glob("map.*.json"):
+            if other != path:
+                other.unlink(missing_ok=True)
         return found
 
     return await served.searching(compute)

@@ -137,7 +137,9 @@ async def put_example(served: ServedHere, library: LibraryHere, request: Request
     if not data:
         raise Problem(422, "the body is empty: send the bytes of an image.")
     pixels = library.settings.max_upload_pixels
-    name, size_wh = await anyio.to_thread.run_sync(lambda: served.keep_example(data, max_pixels=pixels))
+    name, size_wh = await anyio.to_thread.run_sync(
+        lambda: served.keep_example(data, max_pixels=pixels), limiter=served.decoding
+    )
     return ExampleOut(example=name, size_wh=size_wh)
 
 
@@ -150,6 +152,7 @@ async def example(served: ServedHere, library: LibraryHere, example: str) -> Res
 
     pixels = library.settings.max_upload_pixels
     data = await anyio.to_thread.run_sync(
-        lambda: jpeg(decode(served.example(example), max_pixels=pixels, at_least=lambda _: 1024).pixels, 1024)
+        lambda: jpeg(decode(served.example(example), max_pixels=pixels, at_least=lambda _: 1024).pixels, 1024),
+        limiter=served.decoding,
     )
     return Response(data, media_type="image/jpeg", headers={"cache-control": "private, max-age=86400, immutable"})
