@@ -98,4 +98,6 @@ def test_a_search_that_passes_its_deadline_stops_by_itself(gate: Gate, folder: P
 
 def test_only_slow_words_go_in_the_slow_lane() -> None:
     assert [is_slow(method) for method in ("", "mini+patches", "static-36~soft+locate")] == [False] * 3
-    assert [is_slow(method) for method in ("mini+bow@65536+sp", "asmk:rootsift", "theoretical", "zoom")] == [True] * 4
+    assert [is_slow(method) for method in ("mini+bow@65536+sp", "asmk:rootsift", "theoretical", "ground:a/b")] == [
+        True
+    ] * 4

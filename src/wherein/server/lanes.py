@@ -20,10 +20,12 @@ from wherein.server.problems import Problem
 
 T = TypeVar("T")
 
-SLOW_WORDS: Final = frozenset(
-    {"theoretical", "sp", "propagate", "diffusion", "dba", "zoom", "segrank", *plugins.table("kernels")}
+QUICK_WORDS: Final = frozenset(
+    {"whole", "append-short", "append-long", "patches", "static", "proposals", "pyramid", "locate", "qe"}
 )
-"""Words of a method that read files, compare keypoints or prepare an index, which takes seconds to minutes."""
+"""Words of a method that read nothing but what is kept, in a fraction of a second."""
+SLOW_WORDS: Final = frozenset({"dba", *(one for kind in ("words", "steps", "kernels") for one in plugins.table(kind))})
+"""All others: they read files, compare keypoints, load detectors or prepare an index, in seconds to minutes."""
 WAITING_MOST: Final = 256
 """Calls that wait in one lane; more would be answered after everybody has left."""
 _SOON_SECONDS: Final = 0.05
@@ -38,7 +40,7 @@ receive_of_request: ContextVar[Callable[[], Awaitable[Any]] | None] = ContextVar
 def is_slow(method: str) -> bool:
     """Whether a search by that method goes in the slow lane."""
     words = {word.partition("~")[0].partition("@")[0].partition(":")[0] for word in method.split("+")}
-    return not words.isdisjoint(SLOW_WORDS)
+    return not words.isdisjoint(SLOW_WORDS - QUICK_WORDS)
 
 
 class Lane:
