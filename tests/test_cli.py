@@ -232,7 +232,9 @@ def test_films_go_through_the_pipe(command: Command, filled: wherein.Collection,
     ]
     assert command("tag", "seen", "-", stdin=paths).out == "seen: 6 images tagged\n"
     assert command("tag", "film", "clip.mp4").out == "film: 2 images tagged\n"
-    assert command("remove", "clip.mp4").out == "1 files forgotten\n"
+    assert (
+        command("remove", "clip.mp4").out == "1 files forgotten; they stay out until `wherein index --unignore PATH`\n"
+    )
 
 
 def test_names_with_new_lines_go_through_the_pipe(command: Command, filled: wherein.Collection, paint: Paint) -> None:

@@ -59,7 +59,7 @@ def test_a_film_gets_a_layer_for_each_of_its_frames(
     film(folder / "clip.mp4", ["red", "blue", "green"])
     collection.add(folder, layers=("global",))
     assert did(collection.add(layers=("patches",))) == {"completed": 7}
-    assert len(collection.search("red", method="patches", k=20)) == 7
+    assert collection.search("red", method="patches", k=20).searched == 7
 
 
 def test_a_file_that_cannot_be_read_now_keeps_the_layers_it_has(

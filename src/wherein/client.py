@@ -143,6 +143,18 @@ class RemoteCollection:
         named = image_ids_of(image_ids)
         return int(self._door.json("POST", f"{self._base}/remove", body={"image_ids": named})["files"])
 
+    def ignored(self) -> list[str]:
+        """The ids of files that were removed and that indexing leaves out, sorted."""
+        return list(self._door.json("GET", f"{self._base}/ignored"))
+
+    def unignore(self, *names: str) -> int:
+        """Let removed files be indexed again by the next `add`: ids, or folders of them. Returns how many."""
+        return int(self._door.json("POST", f"{self._base}/unignore", body={"names": list(names)})["files"])
+
+    def drop_layer(self, name: str) -> int:
+        """Forget a layer: its kind, or its full name. Returns the bytes freed."""
+        return int(self._door.json("POST", f"{self._base}/drop-layer", body={"layer": name})["freed"])
+
     def info(self) -> Info:
         """What the collection holds, and its bytes per image."""
         found = self._door.json("GET", f"{self._base}/info")

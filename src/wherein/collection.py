@@ -13,13 +13,14 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
 from wherein.encoders import Encoder, load
-from wherein.errors import CollectionNotFound, ImageNotFound, InputError, NotPrepared, UnreadableImage
+from wherein.errors import CollectionNotFound, InputError, NotPrepared, UnreadableImage
 from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.images.video import EVERY, seconds_of
-from wherein.indexing.layer_choice import describe_layers, kinds_to_keep, shortfalls
+from wherein.indexing.layer_choice import describe_layers, fillable, kinds_to_keep, shortfalls
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
 from wherein.indexing.sync import AddReport, Progress, Settings, Sync
-from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, whole_number
+from wherein.indexing.upkeep import Upkeep
+from wherein.options import Askable, Asked, Filters, Options, lists_options, only_filters, whole_number
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
 from wherein.search.calibrate import FEWEST, Measured, measure
 from wherein.search.clips import NO_CLIP
@@ -32,10 +33,10 @@ from wherein.search.scorers import RowScorer
 from wherein.search.unknown import unknown_words
 from wherein.search.views import View, Views
 from wherein.store.shards import default_workers
-from wherein.store.store import FOLDER, PATIENCE_SECONDS, Store, home_in, is_collection
+from wherein.store.store import FOLDER, Store, home_in, is_collection
 from wherein.values.method import Method
 from wherein.values.ranking import Hit, Ranking
-from wherein.values.records import CheckReport, Details, Filter, ImageRecord, Info
+from wherein.values.records import Details, Filter, ImageRecord, Info
 
 DEFAULT_ENCODER = "mini"
 
@@ -54,7 +55,7 @@ def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | N
     return Collection(Store.create(inside) if create else Store(inside), encoder=encoder)
 
 
-class Collection:
+class Collection(Upkeep):
     """Images and their embeddings on disk. Use `wherein.open`."""
 
     def __init__(self, store: Store, *, encoder: str | None = None) -> None:
@@ -147,13 +148,16 @@ class Collection:
         with self._store.writing():
             if not sources:
                 folders = list(self.roots.values())
+            made_by = load(spec, threads=1)  # one thread a call: the workers call side by side
+            kept = kinds_to_keep(self._store.manifest, encoder=made_by.spec, asked=layers)
+            kinds, said = fillable(kept, asked=layers)
             if follow_links is not None:
                 self._store.follow_links(follow_links)
-            made_by = load(spec, threads=1)  # one thread a call: the workers call side by side
-            kinds = kinds_to_keep(self._store.manifest, encoder=made_by.spec, asked=layers)
             try:
                 settings = Settings(kinds, threads, pixels, seconds or self._store.manifest.every or EVERY)
-                return Sync(self._store, made_by, settings, on_progress).run(folders, pairs)
+                report = Sync(self._store, made_by, settings, on_progress).run(folders, pairs)
+                report.notes += said
+                return report
             finally:
                 self._forget()
 
@@ -164,25 +168,6 @@ class Collection:
         there = [root for root in self.roots.values() if root.is_dir()]
         for changes in watch(*there, watch_filter=lambda _, path: FOLDER not in Path(path).parts):
             yield sorted({Path(path) for _, path in changes})
-
-    def remove(self, *image_ids: str | Iterable[str]) -> int:
-        """Forget images, named one by one or in lists (their files stay). Returns how many files that were."""
-        files = {self._store.catalogue.file_of(key) for key in self._keys(image_ids)}
-        with self._store.writing(patience=PATIENCE_SECONDS), self._store.catalogue.transaction():
-            self._store.catalogue.bury_files(files)
-        self._forget()
-        return len(files)
-
-    def remove_root(self, folder: str | os.PathLike[str]) -> int:
-        """Forget an indexed folder and all its images (its files stay on disk). Returns how many files that were."""
-        path = plain_path(folder)
-        with self._store.writing():
-            found = [name for name, root in self.roots.items() if root == path]
-            if not found:
-                raise InputError(f"{path}: is no indexed folder; `wherein info` names them.")
-            files = self._store.drop_root(found[0])
-        self._forget()
-        return files
 
     @lists_options(Options)
     def search(self, query: Askable, **options: Unpack[Options]) -> Ranking:
@@ -368,26 +353,11 @@ class Collection:
             images=live,
             tombstones=gone,
             skipped=skipped,
+            ignored=len(self.ignored()),
             tags=self._store.catalogue.tags(),
             layers=describe_layers(self._store),
             bytes=self._store.size_on_disk(),
         )
-
-    def check(self, *, repair: bool = True) -> CheckReport:
-        """Verify every shard, and that no image has rows twice. What is broken is dropped; `add()` reads it again."""
-        found = self._store.check(repair=False)
-        if repair and (found.broken or found.doubled):
-            with self._store.writing():  # nobody else compacts now
-                found = self._store.check(repair=True)
-            self._forget()
-        return found
-
-    def compact(self) -> int:
-        """Free the space of removed and replaced images. Returns the bytes freed."""
-        with self._store.writing():
-            freed = self._store.compact()
-        self._forget()
-        return freed
 
     def _ranked(self, asked: Asked) -> tuple[View, int, Ranked, Measured | None]:
         """What a search looked at, how many images passed, what it found, and how strong the evidence is."""
@@ -471,15 +441,6 @@ class Collection:
             image, _ = self._store.catalogue.describe(key)
             self._known[key] = (image, self._store.file_path(key))
         return self._known[key]
-
-    def _keys(self, image_ids: str | Iterable[str | Iterable[str]]) -> list[int]:
-        keys = []
-        for image_id in image_ids_of(image_ids):
-            key = self._store.catalogue.image_at(image_id)
-            if key is None:
-                raise ImageNotFound(f"{image_id}: no image of that id in {self.folder}.")
-            keys.append(key)
-        return keys
 
     def _forget(self) -> None:
         self._views.clear()

@@ -58,6 +58,7 @@ ORDER = (
     "indexing.scope",
     "indexing.fill",
     "indexing.sync",
+    "indexing.upkeep",
     "collection",
     "indexing",
     "client",

@@ -53,6 +53,13 @@ def index(
             help="Take in what links lead to outside the folders. As last time, or no.",
         ),
     ] = None,
+    drop_layer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Forget a layer, by its kind in `wherein info`, and do no more.")
+    ] = None,
+    unignore: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="Bring back a file, or a folder of files, that was removed."),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and keep the collection up to date.")] = False,
     json_: JsonOption = False,
 ) -> None:
@@ -68,6 +75,11 @@ def index(
     if targets:
         check_new(place, encoder=encoder, layers=kinds)
     with open(place, create=bool(targets)) as opened:
+        if drop_layer is not None:
+            typer.echo(f"layer {drop_layer} dropped: {opened.drop_layer(drop_layer):,} bytes freed")
+            return
+        if unignore:
+            opened.unignore(*unignore)
         options: dict[str, Any] = {
             "encoder": encoder,
             "layers": kinds,
@@ -136,13 +148,17 @@ def _summary(report: AddReport, collection: Collection) -> str:
         "removed": report.removed,
         "unchanged": report.unchanged,
         "skipped": len(report.skipped),
+        "ignored": report.ignored,
     }
     words = " · ".join(f"{count:,} {word}" for word, count in counted.items() if count) or "nothing to do"
     found, living = collection.searchable, len(collection)
+    said = "".join(f"\n{note}" for note in report.notes)
+    if report.ignored:
+        said += "\nfiles that were removed are ignored: `wherein index --unignore PATH` brings one back."
     lacking = "" if found == living else f"\n{living - found:,} more are not described by it: run `wherein index`."
     return (
         f"{words} · {report.seconds:.1f} s\n"
-        f"{found:,} images can be searched in {collection.folder} (encoder {collection.encoder}){lacking}"
+        f"{found:,} images can be searched in {collection.folder} (encoder {collection.encoder}){lacking}{said}"
     )
 
 

@@ -14,6 +14,7 @@ from wherein.cli.options import CollectionOption, FolderOption, JsonOption, Null
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
+    from wherein.indexing.sync import AddReport
     from wherein.values.records import Info
 
 ImagesArgument = Annotated[
@@ -27,10 +28,20 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def info(collection: CollectionOption = None, json_: JsonOption = False) -> None:
+def info(
+    collection: CollectionOption = None,
+    ignored: Annotated[bool, typer.Option("--ignored", help="List the files that were removed instead.")] = False,
+    json_: JsonOption = False,
+) -> None:
     """Say what a collection holds and what it costs on disk."""
+    from wherein.output.present import visible
+
     with open_collection(collection) as opened:
-        found = opened.info()
+        found, left_out = opened.info(), opened.ignored()
+    if ignored:
+        for line in [json.dumps(left_out, ensure_ascii=False)] if json_ else map(visible, left_out):
+            typer.echo(line)
+        return
     if json_:
         values = asdict(found) | {"bytes_per_image": found.bytes_per_image}
         typer.echo(json.dumps(values, default=str, ensure_ascii=False, indent=2))
@@ -49,16 +60,19 @@ def check(
         report = opened.check(repair=not no_repair)
         restored = opened.add() if report.images_to_read_again else None
     if json_:
-        values: dict[str, Any] = asdict(report) | {"restored": restored and restored.added + restored.changed}
+        values: dict[str, Any] = asdict(report) | {"restored": restored and _restored(restored)}
         typer.echo(json.dumps(values, default=str, ensure_ascii=False))
-    elif not report.broken:
+    elif not report.broken and not report.doubled:
         typer.echo(f"{report.shards} shards, all intact")
     else:
+        if report.doubled:
+            state = "left as they are" if no_repair else "mended"
+            typer.echo(f"{report.doubled:,} images have rows twice; {state}")
         for path in report.broken:
             typer.echo(f"broken: {path}", err=True)
-        mended = "left as they are" if restored is None else f"{restored.added + restored.changed} images read again"
+        mended = "left as they are" if restored is None else f"{_restored(restored)} images read again"
         typer.echo(f"{len(report.broken)} of {report.shards} shards broken; {mended}")
-    if report.broken and no_repair:
+    if (report.broken or report.doubled) and no_repair:
         raise typer.Exit(1)
 
 
@@ -89,7 +103,7 @@ def remove(
     null: NullOption = False,
     collection: CollectionOption = None,
 ) -> None:
-    """Forget images, or an indexed folder with all of them; the files stay, and indexing brings them back."""
+    """Forget images, or an indexed folder with all of them. The files stay on disk; removed ones are then ignored."""
     from wherein.indexing.names import plain_path
 
     with open_collection(collection) as opened:
@@ -97,8 +111,10 @@ def remove(
         named = _named(images, folder, null=null)
         roots = [path for path in dict.fromkeys(map(plain_path, named)) if path in indexed]
         count = opened.remove(*_image_ids(opened, [name for name in named if plain_path(name) not in roots], folder))
+        ignored = count
         count += sum(map(opened.remove_root, roots))
-    typer.echo(f"{count:,} files forgotten")
+    way_back = "; they stay out until `wherein index --unignore PATH`" if ignored else ""
+    typer.echo(f"{count:,} files forgotten{way_back}")
 
 
 def calibrate(
@@ -141,6 +157,11 @@ def models() -> None:
         typer.echo(f"{name:<8}{words}{mark}")
 
 
+def _restored(report: AddReport) -> int:
+    """How many images were read again."""
+    return report.added + report.changed + report.completed
+
+
 def _named(images: list[str] | None, folder: str | None, *, null: bool) -> list[str]:
     """The ids and paths that were given, or that a pipe holds."""
     from wherein.errors import InputError
@@ -170,6 +191,8 @@ def _lines(found: Info) -> list[tuple[str, str]]:
         lines.append(("removed", f"{found.tombstones:,}  (free their space with `wherein compact`)"))
     if found.skipped:
         lines.append(("skipped", f"{found.skipped:,} files"))
+    if found.ignored:
+        lines.append(("ignored", f"{found.ignored:,} files that were removed; bring back with `index --unignore PATH`"))
     lines += [("tag", f"{tag}  ({count:,} images)") for tag, count in found.tags.items()]
     for layer in found.layers:
         made = f" of {layer.encoder}" if layer.encoder else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from wherein import plugins
 from wherein.arrays import Floats, unit
-from wherein.errors import CollectionCorrupt, SpecError, did_you_mean
+from wherein.errors import CollectionCorrupt, MissingExtra, SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from wherein.features.quantiser import Quantiser
@@ -114,6 +115,15 @@ def load_features(spec: str) -> FeatureFamily:
         )
     made: FeatureFamily = plugins.load("features", family)(variant)
     return made
+
+
+def require_installed(family: FeatureFamily) -> None:
+    """Raise MissingExtra where a module that a family `needs` is not installed; nothing is loaded for that."""
+    missing = [name for name in getattr(family, "needs", ()) if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(
+            f"{family.spec} needs an extra ({', '.join(missing)} is missing): pip install 'wherein[learned]'."
+        )
 
 
 def pack(features: LocalFeatures, *, compact: bool = False) -> bytes:

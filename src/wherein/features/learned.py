@@ -50,6 +50,8 @@ class Learned:
             raise SpecError(f"{self.family}:{variant} does not exist; known: {known}.")
         self.spec = f"{self.family}:{variant}" if variant else self.family
         self.digest = blake2b(f"1 {self.spec} {self.package}".encode(), digest_size=8).hexdigest()
+        self.needs = ("torch", self.package.replace("-", "_"))
+        """The modules without which it cannot run."""
         self._variant = variant
         self._lock = threading.Lock()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from wherein.errors import InputError, did_you_mean
-from wherein.indexing.embed import DEFAULT_KINDS, LAYER_KINDS, is_grid, is_local
-from wherein.store.store import THUMBS, Manifest, Store
+from wherein.errors import InputError, MissingExtra, did_you_mean
+from wherein.features import require_installed
+from wherein.indexing.embed import DEFAULT_KINDS, LAYER_KINDS, features_of, is_grid, is_local
+from wherein.store.store import THUMBS, Layer, Manifest, Store
 from wherein.values.records import LayerInfo
 from wherein.values.region import Grid
 
@@ -38,6 +39,45 @@ def check_kinds(kinds: Sequence[str]) -> None:
             )
     for grid in filter(is_grid, kinds):
         Grid.parse(grid)
+
+
+def fillable(
+    kinds: Sequence[str], *, asked: Sequence[str] | str | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The kinds that can be filled here, and a sentence on each that is kept and cannot, for want of an extra.
+
+    One that is asked for must be fillable: it is refused before anything is touched.
+    """
+    wanted = (asked,) if isinstance(asked, str) else tuple(asked or ())
+    said = dict[str, str]()
+    for kind, family in features_of(kinds).items():
+        try:
+            require_installed(family)
+        except MissingExtra as error:
+            if kind in wanted:
+                raise
+            way_out = f"Install it, or give the layer up with `wherein index --drop-layer {kind}`."
+            said[kind] = f"layer {kind} was not filled: {error} {way_out}"
+    return tuple(kind for kind in kinds if kind not in said), tuple(said.values())
+
+
+def layer_named(manifest: Manifest, name: str) -> Layer:
+    """The layer of a kind, or of a full name; one that searches cannot do without is refused."""
+    layers = manifest.layers.values()
+    found = [layer for layer in layers if layer.name == name] or [layer for layer in layers if layer.kind == name]
+    if not found:
+        known = list(dict.fromkeys(layer.kind for layer in layers))
+        raise InputError(f"no layer is called {name!r}; there are {', '.join(known)}.{did_you_mean(name, known)}")
+    if len(found) > 1:
+        raise InputError(f"{name} names several layers: say which, {' or '.join(layer.name for layer in found)}.")
+    (layer,) = found
+    others = [one.kind for one in layers if (one.spec, one.digest) == (layer.spec, layer.digest) and one != layer]
+    if layer.kind == "global" and (layer.spec == manifest.encoder or others):
+        first = (
+            "it serves searches" if layer.spec == manifest.encoder else f"drop its others first: {', '.join(others)}"
+        )
+        raise InputError(f"the layer global of {layer.spec} cannot be dropped: {first}.")
+    return layer
 
 
 def describe_layers(store: Store) -> tuple[LayerInfo, ...]:

@@ -23,6 +23,7 @@ from wherein.indexing.fill import Filling
 from wherein.indexing.names import image_id_of
 from wherein.indexing.scope import locate, look_at, roots_below
 from wherein.indexing.workers import Embedder, Known, Skipped, Task, Unfilled
+from wherein.store.ignored import Ignored
 from wherein.store.store import THUMBS, Layer, Piece, Store
 from wherein.values.records import MEMORY_ROOT, FileRecord, ImageRecord
 
@@ -54,7 +55,11 @@ class AddReport:
     duplicates: int = 0
     removed: int = 0
     unchanged: int = 0
+    ignored: int = 0
+    """Files that stay out because they were removed."""
     skipped: list[Skip] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What a person should know beside the counts."""
     seconds: float = 0.0
 
 
@@ -105,6 +110,7 @@ class Sync:
         self._incomplete = dict[tuple[str, str], Task]()
         self._filling: Filling | None = None
         self._committed = time.monotonic()
+        self._ignored = Ignored(store.folder).all()
         self._contents: Contents
         self._total = 0
         self._done = 0
@@ -167,6 +173,9 @@ class Sync:
                 left_out = FileRecord(root, printable(Path(path)), 0, 0)
                 blocked[path] = Skipped(left_out, found.reason, passing=True)
                 self._skip(Skip(printable(found.path), found.reason))
+                continue
+            if (root, path) in self._ignored:
+                self._report.ignored += 1
                 continue
             unseen.pop(path, None)
             if found.real is not None:
@@ -390,9 +399,12 @@ class Sync:
 
 
 def _means(settings: Settings) -> str:
-    """What decides whether a file can be read, besides the file: a skipped one is tried again when this changes."""
+    """What decides whether a file can be read, besides the file: a skipped one is tried again when this changes.
+
+    It begins with a number that is raised when such files may be readable by a newer wherein.
+    """
     extras = [name for name in _EXTRAS if find_spec(name) is not None]
-    return f"max_pixels={settings.max_pixels} {' '.join(extras)}"
+    return f"2 max_pixels={settings.max_pixels} {' '.join(extras)}"
 
 
 def _image_id(task: Task, record: ImageRecord) -> str:

@@ -76,6 +76,8 @@ class Info:
     images: int
     tombstones: int
     skipped: int
+    ignored: int
+    """Files that were removed and that indexing leaves out."""
     tags: dict[str, int]
     layers: tuple[LayerInfo, ...]
     bytes: int

@@ -32,6 +32,7 @@ class InfoOut(Shape):
     images: int
     tombstones: int
     skipped: int
+    ignored: int
     tags: dict[str, int]
     layers: list[LayerOut]
     bytes: int
@@ -47,6 +48,18 @@ class RemovedOut(Shape):
     """How many files that were."""
 
     files: int
+
+
+class NamesIn(Shape):
+    """Ids of removed files, or folders of them."""
+
+    names: ImageIds
+
+
+class LayerIn(Shape):
+    """A layer: its kind, or its full name."""
+
+    layer: str
 
 
 class CheckIn(Shape):
@@ -80,8 +93,26 @@ async def info(served: ServedHere, library: LibraryHere) -> InfoOut:
 
 @router.post("/collections/{name}/remove")
 async def remove(served: ServedHere, asked: RemoveIn) -> RemovedOut:
-    """Forget images; their files stay, and indexing their folder again brings them back."""
+    """Forget images; their files stay on disk and are ignored from now on, until `unignore`."""
     return RemovedOut(files=await served.writing(lambda found: found.remove(*asked.image_ids)))
+
+
+@router.get("/collections/{name}/ignored")
+async def ignored(served: ServedHere) -> list[str]:
+    """The ids of removed files, which indexing leaves out."""
+    return await served.looking(lambda found: found.ignored())
+
+
+@router.post("/collections/{name}/unignore")
+async def unignore(served: ServedHere, asked: NamesIn) -> RemovedOut:
+    """Let removed files be indexed again, by the next job."""
+    return RemovedOut(files=await served.writing(lambda found: found.unignore(*asked.names)))
+
+
+@router.post("/collections/{name}/drop-layer")
+async def drop_layer(served: ServedHere, asked: LayerIn) -> CompactedOut:
+    """Forget a layer and free its space."""
+    return CompactedOut(freed=await served.writing(lambda found: found.drop_layer(asked.layer)))
 
 
 @router.post("/collections/{name}/check")
