@@ -1,0 +1,204 @@
+"""Whatever happens to a collection, it answers as one that is built afresh from the files that are there."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+import wherein
+from wherein import Box, Part, Ranking
+
+NAMES = ("a.png", "b.png", "deep/c.png", "d.png", "e.png")
+CONTENTS = range(4)
+LATER = ("patches", "cells", "proposals", "pyramid", "static-5", "local", "thumbs")
+"""Layers that are added and dropped again; `global` is always there."""
+WORDS = {
+    "whole": (),
+    "append-short": (),
+    "append-long": (),
+    "patches": ("patches",),
+    "patches~alone": ("patches",),
+    "static-5": ("patches", "cells"),
+    "static-9~alone": ("cells",),
+    "static-5~crop~alone": ("static-5",),
+    "proposals": ("proposals",),
+    "pyramid": ("pyramid",),
+    "bow": ("local",),
+    "vlad": ("local",),
+    "asmk": ("local",),
+    "bow+static-5": ("local",),
+    "asmk+proposals": ("local", "proposals"),
+    "ENCODER+bow": ("local",),
+    "ENCODER+vlad+dba": ("local",),
+}
+"""Search words and kernels, and the layers that each needs beside `global`."""
+
+
+def draw(content: int) -> PIL.Image.Image:
+    """A small picture full of corners, of its own colours; one is so wide that it has tiles."""
+    random = np.random.default_rng(content)
+    width, height = (192, 64) if content == 3 else (96, 80)
+    pixels = np.full((height, width, 3), random.integers(0, 256, 3), np.uint8)
+    for _ in range(40):
+        x, y = int(random.integers(0, width - 6)), int(random.integers(0, height - 6))
+        w, h = (int(side) for side in random.integers(4, 24, 2))
+        pixels[y : y + h, x : x + w] = random.integers(0, 256, 3)
+    return PIL.Image.fromarray(pixels)
+
+
+def told(ranking: Ranking) -> list[tuple[str, float]]:
+    """What was found and how well, to five digits; equal ones by name."""
+    found = [(hit.image_id, round(hit.score, 5)) for hit in ranking]
+    return sorted(found, key=lambda one: (-one[1], one[0]))
+
+
+class Collections(RuleBasedStateMachine):
+    """A folder that changes in every way, and its collection."""
+
+    @initialize(
+        contents=st.lists(st.sampled_from(CONTENTS), min_size=2, max_size=4),
+        layers=st.sets(st.sampled_from(LATER), min_size=2),
+    )
+    def begin(self, contents: list[int], layers: set[str]) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="wherein-states-"))
+        self.folder = self.home / "pictures"
+        self.clock = 10**18
+        for name, content in zip(NAMES, contents, strict=False):
+            self._put(name, content)
+        self.layers = layers
+        self.removed: set[str] = set()
+        self.encoder = "toy"
+        with wherein.open(self.folder, create=True, encoder="toy") as made:
+            made.add(self.folder, layers=("global", *sorted(layers)))
+        self.collection = wherein.open(self.folder)
+
+    def teardown(self) -> None:
+        if hasattr(self, "collection"):
+            try:
+                self.answers_as_one_built_afresh(0)
+            finally:
+                self.collection.close()
+                shutil.rmtree(self.home)
+
+    def _put(self, name: str, content: int) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw(content).save(path)
+        self._date(path)
+
+    def _date(self, path: Path) -> None:
+        self.clock += 10**9
+        os.utime(path, ns=(self.clock, self.clock))
+
+    def _files(self) -> list[str]:
+        paths = (path for path in self.folder.rglob("*.png") if ".wherein" not in path.parts)
+        return sorted(path.relative_to(self.folder).as_posix() for path in paths)
+
+    def _there(self) -> list[str]:
+        return [name for name in self._files() if name not in self.removed]
+
+    @rule(name=st.sampled_from(NAMES), content=st.sampled_from(CONTENTS))
+    def write(self, name: str, content: int) -> None:
+        """Add a file, or change one, perhaps into a copy of another."""
+        self._put(name, content)
+
+    @rule(source=st.sampled_from(NAMES), into=st.sampled_from(NAMES), data=st.data())
+    def copy_or_rename(self, source: str, into: str, data: st.DataObject) -> None:
+        if source not in self._files() or source == into:
+            return
+        (self.folder / into).parent.mkdir(exist_ok=True)
+        if data.draw(st.booleans(), label="rename") and source not in self.removed and into not in self.removed:
+            (self.folder / source).replace(self.folder / into)
+        else:
+            shutil.copyfile(self.folder / source, self.folder / into)
+            self._date(self.folder / into)
+
+    @precondition(lambda self: len(self._files()) > 1)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        (self.folder / data.draw(st.sampled_from(self._files()), label="name")).unlink()
+
+    @precondition(lambda self: len(self.collection.image_ids()) > 1)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.collection.image_ids()), label="name")
+        self.collection.remove(name)
+        self.removed.add(name)
+
+    @precondition(lambda self: self.removed)
+    @rule()
+    def call_back(self) -> None:
+        self.collection.unignore(*self.removed)
+        self.removed.clear()
+
+    @rule()
+    def index(self) -> None:
+        self.collection.add()
+
+    @rule(layer=st.sampled_from(LATER))
+    def add_layer(self, layer: str) -> None:
+        self.collection.add(layers=(layer,))
+        self.layers.add(layer)
+
+    @precondition(lambda self: self.layers)
+    @rule(data=st.data())
+    def drop_layer(self, data: st.DataObject) -> None:
+        layer = data.draw(st.sampled_from(sorted(self.layers)), label="layer")
+        names = [one for one in self.collection._store.manifest.layers.values() if one.kind == layer]
+        for one in names:
+            self.collection.drop_layer(one.name)
+        self.layers.remove(layer)
+
+    @rule()
+    def compact(self) -> None:
+        self.collection.compact()
+
+    @rule(encoder=st.sampled_from(["toy", "toy:2", "toy:8"]))
+    def encode_again(self, encoder: str) -> None:
+        self.collection.add(encoder=encoder, layers=("global", *sorted(self.layers)))
+        self.encoder = self.collection.encoder
+
+    @rule(content=st.sampled_from(CONTENTS))
+    def answers_as_one_built_afresh(self, content: int) -> None:
+        self.collection.add()
+        assert self.collection.encoder == self.encoder
+        report = self.collection.check(repair=False)
+        assert (report.broken, report.doubled) == ((), 0)
+        fresh = self.home / "fresh"
+        for name in self._there():
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(self.folder / name, fresh / name)
+        with wherein.open(fresh, create=True, encoder=self.encoder) as other:
+            other.add(fresh, layers=("global", *sorted(self.layers)))
+            assert self.collection.image_ids() == other.image_ids() == self._there()
+            for word in (word for word, needed in WORDS.items() if self.layers.issuperset(needed)):
+                self._compare(other, word.replace("ENCODER", self.encoder), content)
+        shutil.rmtree(fresh)
+
+    def _compare(self, other: wherein.Collection, method: str, content: int) -> None:
+        whole = draw(content)
+        part = Part(image=whole, where=Box(0.0, 0.0, 0.5, 0.5))
+        for query in (whole, [part]):
+            mine = self.collection.search(query, method=method, k=9)  # type: ignore[arg-type]
+            for codebook in (self.collection.folder / "derived").glob("*/codebook@*.npy"):
+                copied = other.folder / "derived" / codebook.parent.name / codebook.name  # one is trained once and kept
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(codebook, copied)
+            theirs = other.search(query, method=method, k=9)  # type: ignore[arg-type]
+            assert told(mine) == told(theirs), method
+
+
+Collections.TestCase.settings = settings(
+    max_examples=8,
+    stateful_step_count=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    derandomize=True,
+)
+TestCollections = Collections.TestCase
