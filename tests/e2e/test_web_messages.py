@@ -76,6 +76,7 @@ def test_a_name_that_no_selection_can_have_is_refused_at_once(page: Page, name: 
 
 def test_a_name_with_a_slash_that_was_remembered_does_not_jam_keeping(page: Page) -> None:
     page.goto("/")
+    page.locator(".hit").first.wait_for()
     page.evaluate("localStorage.setItem('selection:pictures', 'cars/red')")
     page.reload()
     page.locator("[data-id='blue.png'] .open").focus()
