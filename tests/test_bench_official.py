@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from wherein.bench.evaluation import Evaluation
 from wherein.bench.journal import Journal
 from wherein.bench.searchad.variants import confusion, size_thirds
 from wherein.bench.subregion.task import target_only
-from wherein.errors import SpecError
+from wherein.errors import DataError, SpecError
 
 Paint = Callable[..., Path]
 Lines = Callable[..., None]
@@ -33,6 +34,16 @@ def test_searchad_run_writes_what_evaluate_scores(
     assert {len(ranking) for ranking in document.values()} == {18}
     assert figures(found) == evaluate("searchad", data=searchad_data, predictions=predictions).scores
     assert found.scores["overall"]["MAP"] == pytest.approx(1.0)
+
+
+def test_a_label_without_example_images_is_named(tmp_path: Path, searchad_data: Path, go: Go) -> None:
+    path = searchad_data / "default_queries/Object-Ball.json"
+    document = json.loads(path.read_text())
+    document["supportsets"]["vision"] = {}
+    path.write_text(json.dumps(document))
+    with pytest.raises(DataError, match=r"1 labels have no example images .*: Object-Ball; .*--modality language"):
+        go("searchad", searchad_data, tmp_path / "out", modality="vision")
+    assert go("searchad", searchad_data, tmp_path / "texts").scores["overall"]["MAP"] == pytest.approx(1.0)
 
 
 def test_searchad_variants_need_no_new_answers(tmp_path: Path, searchad_data: Path, go: Go) -> None:
@@ -73,6 +84,13 @@ def test_confusion_hand_worked(searchad_data: Path) -> None:
     order = [ids.index(name) for name in (*red[:1], *blue[:3])]
     found = confusion(truth, Answers(ids, {"Animal-Real-Cow": {"ranking": order}, "Object-Ball": {"ranking": order}}))
     assert found["matrix"][0] == [0.25, 0.75]
+    # An image that is ignored for a label leaves its ranking: of the three that are left, one is a cow.
+    ignored = {**truth.ignored, "Animal-Real-Cow": np.array([truth.images.index(blue[0])])}
+    left = confusion(
+        replace(truth, ignored=ignored), Answers(ids, {name: {"ranking": order} for name in found["labels"]})
+    )
+    assert left["P@50"]["Animal-Real-Cow"] == pytest.approx(1 / 3)
+    assert left["matrix"][0] == pytest.approx([1 / 3, 2 / 3])
     assert found["P@50"]["Animal-Real-Cow"] == 0.25
 
 

@@ -65,12 +65,16 @@ def slow_forb(rows: Sequence[ForbRow], *, paper: bool) -> dict[str, dict[str, di
     best = sorted(max(row[5], default=-1) for row in rows)
     thresholds = []
     for rate in np.linspace(0, 1, 11):
-        lowest = 0.0 if paper else -1.0
-        thresholds.append(lowest if rate == 1 else best[math.ceil((1 - rate) * len(best)) - 1])
+        if paper:  # the smallest score such that no more than `rate` of the queries have a distractor above it
+            allowed = [s for s in best if sum(other > s for other in best) <= round(rate * len(best), 6)]
+            thresholds.append(0.0 if rate == 1 else min(allowed))
+        else:
+            thresholds.append(-1.0 if rate == 1 else best[math.ceil((1 - rate) * len(best)) - 1])
 
     def ap(row: ForbRow, k: int, threshold: float) -> float:
         truth = {item - 1 + OFFICIAL_OFFSETS[row[0]] for item in row[1]}
-        kept = [i for i, s in zip(row[3], row[4], strict=True) if s >= threshold]
+        strict = paper and threshold not in (0.0, -math.inf)  # Eq. 3's 0 keeps what is there
+        kept = [i for i, s in zip(row[3], row[4], strict=True) if s > threshold or (s == threshold and not strict)]
         if not truth:
             return float(not kept)
         total = sum(len(truth & set(kept[:i])) / i for i in range(1, k + 1) if len(kept) >= i and kept[i - 1] in truth)

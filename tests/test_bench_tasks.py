@@ -59,6 +59,16 @@ def test_thresholds_are_pooled_over_all_queries_distractors() -> None:
     assert scores["t-mAP@5"] == pytest.approx((5 * high + 5 * middle + full) / 11)
 
 
+def test_under_the_paper_protocol_the_first_threshold_keeps_no_distractor() -> None:
+    # Both right hits and the one distractor score 50: the official code keeps all three, Eq. 2 keeps none of them.
+    answers = ranked("abcd", p=("abcd", [50.0, 1.0, 0.5, 0.1]), q=("bacd", [50.0, 50.0, 0.5, 0.1]))
+    queries = [example("p", "a"), example("q", "b")]
+    assert score_examples("covers", queries, answers).scores["t-mAP@5"] == 1.0
+    # Best distractors: p 1, q 50. Rates 0 … 0.4 allow none (threshold above 50), 0.5 … 0.9 one (above 1), 1 all.
+    paper = score_examples("covers", queries, answers, protocol="paper").scores
+    assert paper["t-mAP@5"] == pytest.approx(6 / 11)
+
+
 def slow_t_map(queries: list[tuple[list[tuple[str, float]], set[str]]], k: int = 5) -> float:
     """FORB's t-mAP@k, said again as plainly as possible."""
     best = sorted(max((s for i, s in ranking if i not in truth), default=-1.0) for ranking, truth in queries)

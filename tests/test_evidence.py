@@ -8,7 +8,7 @@ import pytest
 from wherein.arrays import Floats
 from wherein.search import evidence
 from wherein.search.background import Background
-from wherein.search.evidence import CHANCE_NATS, centrality, certain, embedding_nats, inlier_nats, local_nats, roots
+from wherein.search.evidence import CHANCE_NATS, centrality, embedding_nats, inlier_nats, local_nats, roots
 
 
 def surprise(scores: Floats) -> Floats:
@@ -61,11 +61,6 @@ def test_more_inliers_are_more_evidence_and_none_are_none() -> None:
     worths = [np.ones(count, np.float32) for count in (0, 10, 100)]
     assert [inlier_nats(worth) for worth in worths] == pytest.approx([0, 12.5, 125])
     assert inlier_nats(np.array([0.2, 0.6], np.float32)) == pytest.approx(1.0)
-
-
-def test_a_hit_among_more_images_needs_more_evidence_to_be_certain() -> None:
-    assert certain(1) == pytest.approx(log(1000))
-    assert certain(54_000) - certain(1) == pytest.approx(log(54_000))
 
 
 def test_places_at_the_border_of_a_photo_count_less_than_those_in_its_middle() -> None:

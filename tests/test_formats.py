@@ -1,6 +1,7 @@
 """Collections written by earlier releases open, and answer as they did: the same hits, scores to 1e-5; ties swap."""
 
 import json
+import math
 import runpy
 import shutil
 from pathlib import Path
@@ -13,6 +14,8 @@ import wherein
 Answers = dict[str, Any]
 FORMATS = Path(__file__).parent / "formats"
 VERSIONS = sorted(path.name for path in FORMATS.iterdir() if (path / "collection").is_dir())
+REGIONS = ("bow+proposals", "asmk+static-9")
+WHOLE = str(wherein.Box(0.0, 0.0, 1.0, 1.0))
 MAKE = runpy.run_path(str(FORMATS / "make.py"))
 
 
@@ -37,8 +40,10 @@ def test_what_was_written_before_answers_as_before(method: str, told: tuple[Answ
             assert new == old, name
             continue
         assert (new["kind"], len(new["hits"])) == (old["kind"], len(old["hits"])), name
+        # Release 0.1 cut scores of certain hits off: what it gave the highest, now has no less.
+        most = max(hit[1] for hit in old["hits"]) if old["kind"] in ("inliers", "evidence") else math.inf
         for place, (was, is_) in enumerate(zip(old["hits"], new["hits"], strict=True)):
-            assert is_[1] == pytest.approx(was[1], abs=1e-5, rel=1e-5), f"{name}, place {place}"
+            assert min(is_[1], most) == pytest.approx(was[1], abs=1e-5, rel=1e-5), f"{name}, place {place}"
         tied = {
             round(hit[1], 4) for hit in old["hits"] if sum(abs(hit[1] - other[1]) < 1e-4 for other in old["hits"]) > 1
         }
@@ -46,5 +51,7 @@ def test_what_was_written_before_answers_as_before(method: str, told: tuple[Answ
         clear = [hit for hit in old["hits"] if round(hit[1], 4) not in tied]
         known = {hit[0]: hit for hit in new["hits"]}
         for hit in clear:
-            assert known[hit[0]][3:] == hit[3:], f"{name}: where in {hit[0]}, and its inliers"
+            # Release 0.1 gave no box where the whole image was the best of the regions that local features compare.
+            box = WHOLE if hit[3] is None and method in REGIONS else hit[3]
+            assert known[hit[0]][3:] == [box, *hit[4:]], f"{name}: where in {hit[0]}, and its inliers"
             assert known[hit[0]][2] == (None if hit[2] is None else pytest.approx(hit[2], abs=1e-4)), name

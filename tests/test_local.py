@@ -81,7 +81,7 @@ def test_verified_hits_say_how_many_matches_agree_and_where(covers: wherein.Coll
     found = next(hit for hit in hits if hit.image_id == "photo")
     assert found.inliers is not None
     assert found.inliers >= 40
-    assert found.score == 50
+    assert found.score == found.inliers
     assert found.box is not None
     assert np.allclose(found.box.xyxy, (0.5, 0.1, 0.9, 0.9), atol=0.02)
     assert found.mask is not None
@@ -149,6 +149,10 @@ def test_regions_of_images_say_where(covers: wherein.Collection, cover: Cover, k
     assert wider.box.x1 < 0.5
     found = covers.search(cover(40), method=f"{kernel}+proposals")
     assert found[0].image_id == "scene"
+    # A cover fills its image: the whole image is the best region, and a box as any other.
+    whole = covers.search(cover(1), method=f"{kernel}+proposals")
+    assert (whole[0].image_id, whole[0].box) == ("cover1.png", wherein.Box(0.0, 0.0, 1.0, 1.0))
+    assert all(hit.box is not None for hit in whole)
     placed = wherein.Part(image=cover(40), where=wherein.Box(0.0, 0.0, 0.4, 0.4))
     assert covers.search(placed, method=f"{kernel}+static-5")[0].score < hits[0].score
 
@@ -252,13 +256,15 @@ def test_what_was_verified_is_not_located_again(covers: wherein.Collection, cove
     assert (located[3].mask is None) == (method == "bow+sp")  # where an encoder was asked too, it says what is alike
 
 
-def test_evidence_stops_where_a_hit_is_certain(covers: wherein.Collection, cover: Cover) -> None:
+@pytest.mark.parametrize(("method", "kind"), [("bow+sp", "inliers"), ("toy+bow+sp", "evidence")])
+def test_scores_of_certain_hits_are_not_cut_off(
+    covers: wherein.Collection, cover: Cover, method: str, kind: str
+) -> None:
     covers.add(("photo", photo(cover(2))), layers=LAYERS)
-    hits = covers.search(cover(2), method="toy+bow+sp", k=10)
-    assert hits.score_kind == "evidence"
-    assert {hit.image_id for hit in hits[:2]} == {"cover2.png", "photo"}
-    assert hits[0].score == hits[1].score == pytest.approx(np.log(10 * 1000))
-    assert hits[-1].score < 1
+    hits = covers.search(cover(2), method=method, k=10)
+    assert hits.score_kind == kind
+    assert [hit.image_id for hit in hits[:2]] == ["cover2.png", "photo"]
+    assert hits[0].score > hits[1].score > 20 > 1 > hits[-1].score  # 50 inliers or ln(10,000) nats were the most
 
 
 def test_verifying_keeps_what_expansion_found(covers: wherein.Collection, cover: Cover) -> None:

@@ -24,7 +24,7 @@ from wherein.options import Askable, Asked, Filters, Options, lists_options, onl
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
 from wherein.search.calibrate import FEWEST, Measured, measure
 from wherein.search.clips import NO_CLIP
-from wherein.search.engine import Candidate, Ranked, cap_certainty, notes, rank
+from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Calibration, Curves, Judgement
 from wherein.search.local import OnStep, no_step
 from wherein.search.outlines import Outliner
@@ -370,7 +370,7 @@ class Collection(Upkeep):
         ranked = rank(asked.query, view, encoder=encoder, method=asked.method, k=asked.k, allowed=allowed, clips=clips)
         family = None if view.local is None else view.local.family
         measured = measure(asked.query, asked.method, ranked, encoder=encoder, family=family)
-        return view, searched, cap_certainty(ranked), measured
+        return view, searched, ranked, measured
 
     def _clips(self, view: View) -> Ints | None:
         """(images,) the clip that each image of a view is a frame of; None where none is."""

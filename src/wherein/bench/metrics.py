@@ -186,6 +186,28 @@ def rejection_thresholds(best_scores: ArrayLike, *, lowest: float = -1.0) -> Flo
     return np.asarray(thresholds, dtype=np.float64)
 
 
+def paper_thresholds(best_scores: ArrayLike) -> Floats:
+    """The lowest thresholds at which no more queries than each rate allows keep a distractor, as FORB's Eq. 2 says.
+
+    `rejection_thresholds` follows the official code, which keeps a distractor that scores just the threshold, so
+    that its rate of 0 is 1/N. Here a threshold lies just above the score of the distractor that must go; at a rate
+    of 1 it is 0, as in Eq. 3.
+    """
+    ordered = np.sort(np.asarray(best_scores, dtype=np.float64))
+    rates = rejection_rates()
+    if not len(ordered):
+        return np.zeros(len(rates))
+    kept = np.floor(rates * len(ordered) + 1e-9).astype(np.int64)  # 0.7 × 10 is 7, whatever floats say
+    thresholds = np.nextafter(ordered[np.maximum(len(ordered) - kept - 1, 0)], np.inf)
+    thresholds[-1] = 0.0
+    return np.asarray(thresholds, dtype=np.float64)
+
+
+def protocol_thresholds(best_scores: ArrayLike, *, protocol: str) -> Floats:
+    """The thresholds of t-mAP under `official` or `paper`."""
+    return paper_thresholds(best_scores) if protocol == "paper" else rejection_thresholds(best_scores)
+
+
 def known_item(
     ranks: ArrayLike, *, found: ArrayLike = True, ks: Sequence[int] = (1, 10, 100, 1000)
 ) -> dict[str, float]:

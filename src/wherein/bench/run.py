@@ -121,7 +121,10 @@ def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, 
     report = None
     try:
         report = collection.add(
-            folder, layers=method.layers, on_progress=lambda p: watch(Step("indexing", p.done, p.total))
+            folder,
+            layers=method.layers,
+            follow_links=True,  # the folder is made of links to what the benchmark searches
+            on_progress=lambda p: watch(Step("indexing", p.done, p.total)),
         )
     finally:
         if report is None or report.added or report.changed or report.completed:  # stopped, or something was done

@@ -19,7 +19,6 @@ from wherein.indexing.embed import detail
 from wherein.limits import checkpoint
 from wherein.search.background import Background
 from wherein.search.clips import best_of_each, others_of
-from wherein.search.evidence import certain
 from wherein.search.local import LocalIndex, query_features
 from wherein.search.sources import EmbeddingSource, FusedSource, Group, LocalSource, Source
 from wherein.search.style import asks_for_style
@@ -152,14 +151,6 @@ def reordered(ranked: Ranked, first: Sequence[Candidate], seen: Floats) -> Ranke
     lowest = head[-1].score - first[-1].score
     rest = (replace(one, score=one.score + lowest) for one in ranked.candidates[len(first) :])
     return Ranked((*head, *rest), "standardised", ranked.source)
-
-
-def cap_certainty(ranked: Ranked) -> Ranked:
-    """Evidence stops where a hit is certain, so that one threshold keeps all that are; their order stays."""
-    if ranked.score_kind != "evidence" or ranked.source is None:
-        return ranked
-    most = certain(ranked.source.count)
-    return replace(ranked, candidates=tuple(replace(one, score=min(one.score, most)) for one in ranked.candidates))
 
 
 def _examples(query: Query, local: LocalIndex | None, *, alone: bool) -> tuple[tuple[Part, LocalFeatures], ...]:

@@ -23,8 +23,6 @@ INLIER_WORTH: Final = 1.25
 """Nats of an inlier in the very middle: each further one that agrees by chance is about as unlikely as the last."""
 CHANCE_NATS: Final = math.log(5.0)
 """What one image in five reaches by words alone, whatever it shows. Only what is above it counts."""
-CERTAIN: Final = 1000.0
-"""Odds at which a hit counts as certain; more evidence makes it no surer."""
 CENTRE: Final = 0.3
 """How far from the middle of a photo its subject reaches, in half sides (one standard deviation)."""
 _MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
@@ -67,11 +65,6 @@ def centrality(places: Floats) -> Floats:
 def inlier_nats(worth: Floats) -> float:
     """Nats that verified inliers add, each as much as it is worth (n,); 0 for none."""
     return INLIER_WORTH * float(np.sum(worth, dtype=np.float64))
-
-
-def certain(images: int) -> float:
-    """Nats at which a hit among so many images is certain: chance has that many tries."""
-    return math.log(max(images, 1)) + math.log(CERTAIN)
 
 
 def _tail(away: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

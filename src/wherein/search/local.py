@@ -127,9 +127,14 @@ class LocalIndex:
         return replace(self, kernel=self.kernel.moved(augment(self.kernel.embeddings, weighting=weighting)))
 
     def best_regions(self, images: Ints, table: Floats) -> list[Box | None]:
-        """The region of each of some images that scored best in their rows of a table; None is the whole image."""
+        """The region of each of some images that scored best in their rows of a table.
+
+        Where regions are compared the whole image is a box as well; where none are, there is no box to tell.
+        """
+        whole = Box(0.0, 0.0, 1.0, 1.0) if table.shape[1] > 1 else None
         chosen = zip(images.tolist(), table.argmax(axis=1).tolist(), strict=True)
-        return [self.regions[image][region] if region < len(self.regions[image]) else None for image, region in chosen]
+        found = (self.regions[image][region] if region < len(self.regions[image]) else None for image, region in chosen)
+        return [box or whole for box in found]
 
 
 def _overlapping(regions: Regions, where: Box, *, width: int) -> Floats:

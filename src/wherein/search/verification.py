@@ -26,8 +26,6 @@ VERIFIED: Final = 50
 """Candidates that are verified."""
 LEARNED_VERIFIED: Final = 10
 """Those of a learned matcher, which takes about a second each."""
-CERTAIN: Final = 50
-"""More inliers make a larger or sharper picture, not a surer hit: the score stops here, the order does not."""
 REACHED: Final = 20
 """Images that each of them is compared with, beside those in the ranking."""
 
@@ -107,7 +105,7 @@ def ordered(candidates: Iterable[Candidate], *, by_score: bool = False) -> tuple
 
 def inlier_score(one: Candidate) -> float:
     """Inliers where there are any, else what it was, squeezed below 1."""
-    return float(min(one.inliers, CERTAIN)) if one.inliers else one.score / (1.0 + abs(one.score))
+    return float(one.inliers) if one.inliers else one.score / (1.0 + abs(one.score))
 
 
 def _outlined(one: Candidate, found: Verification, size_wh: tuple[int, int]) -> Candidate:

@@ -16,7 +16,6 @@ from wherein.bench.reference import reference
 from wherein.errors import DataError
 
 DEPTHS: Final = (1, 5)
-LOWEST: Final = {"official": -1.0, "paper": 0.0}  # threshold at a false positive rate of 1
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
     wanted = [tuple(item - 1 + offsets[query.object] for item in query.truth) for query in truth.queries]
     lists = metrics.candidate_lists(results.candidates, results.scores, truth=wanted)
     plain = metrics.truncated_ap(lists, ks=DEPTHS, divisor=protocol)
-    thresholds = metrics.rejection_thresholds(results.best_distractor, lowest=LOWEST[protocol])
+    thresholds = metrics.protocol_thresholds(results.best_distractor, protocol=protocol)
     levels = metrics.thresholded_ap(lists, ks=DEPTHS, thresholds=thresholds, divisor=protocol)
     return Evaluation(
         benchmark="forb",

@@ -23,13 +23,14 @@ class ExamplesTask(Task):
 
     benchmark: str
     dataset: Examples
+    protocol: str = "official"
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "ExamplesTask":
         """Read the set by its shape."""
-        options.require_only("distractors", benchmark=benchmark)
+        options.require_only("distractors", "protocol", benchmark=benchmark)
         dataset = load_objects(data) if benchmark == "objects" else load_examples(data, benchmark=benchmark)
-        return cls(benchmark=benchmark, dataset=dataset)
+        return cls(benchmark=benchmark, dataset=dataset, protocol=options.protocol or "official")
 
     def images(self) -> dict[str, Path]:
         """What is searched."""
@@ -57,11 +58,13 @@ class ExamplesTask(Task):
 
     def evaluate(self, answers: Answers) -> Evaluation:
         """Step AP over the whole ranking, FORB's AP@5 and its thresholds over all queries' distractors."""
-        return score_examples(self.benchmark, self.dataset.queries, answers)
+        return score_examples(self.benchmark, self.dataset.queries, answers, protocol=self.protocol)
 
 
-def score_examples(benchmark: str, queries: Sequence[Example], answers: Answers) -> Evaluation:
-    """`{"top1", "mAP", "mAP@5", "t-mAP@5"}` of full rankings."""
+def score_examples(
+    benchmark: str, queries: Sequence[Example], answers: Answers, *, protocol: str = "official"
+) -> Evaluation:
+    """`{"top1", "mAP", "mAP@5", "t-mAP@5"}` of full rankings; `protocol` is FORB's, of the last two."""
     position = answers.position()
     kept = [answers.kept[query.name] for query in queries]
     truth = [[position[image_id] for image_id in query.relevant] for query in queries]
@@ -69,22 +72,21 @@ def score_examples(benchmark: str, queries: Sequence[Example], answers: Answers)
     places = [metrics.positions_of(one["ranking"], relevant=own) for one, own in zip(kept, truth, strict=True)]
     ap = np.array([metrics.average_precision(p, relevant=len(own)) for p, own in zip(places, truth, strict=True)])
     top1 = np.array([float(len(p) > 0 and p[0] == 0) for p in places])
-    ap5 = metrics.truncated_ap(lists, ks=(TOP,))[0]
-    thresholds = metrics.rejection_thresholds(
-        [_best_distractor(one, own) for one, own in zip(kept, truth, strict=True)]
-    )
-    levels = metrics.thresholded_ap(lists, ks=(TOP,), thresholds=thresholds)[:, 0]
+    ap5 = metrics.truncated_ap(lists, ks=(TOP,), divisor=protocol)[0]
+    best = [_best_distractor(one, own) for one, own in zip(kept, truth, strict=True)]
+    thresholds = metrics.protocol_thresholds(best, protocol=protocol)
+    levels = metrics.thresholded_ap(lists, ks=(TOP,), thresholds=thresholds, divisor=protocol)[:, 0]
     asked = np.array([bool(own) for own in truth])
     t_ap5 = levels.mean(axis=0)
     scores = {
         "top1": _mean(top1[asked]),
         "mAP": _mean(ap[asked]),
-        "mAP@5": _mean(ap5),
-        "t-mAP@5": _mean(t_ap5),
+        "mAP@5": _mean(ap5[~np.isnan(ap5)]),
+        "t-mAP@5": _mean(t_ap5[~np.isnan(t_ap5)]),
     }
     return Evaluation(
         benchmark=benchmark,
-        protocol="step AP",
+        protocol="step AP" if protocol == "official" else "step AP, t-mAP as in the paper",
         scores=scores,
         queries=tuple(
             QueryScore(
@@ -101,7 +103,7 @@ def score_examples(benchmark: str, queries: Sequence[Example], answers: Answers)
             for n, query in enumerate(queries)
         ),
         curves=_curves(places, truth, levels),
-        warnings=_warnings(asked),
+        warnings=_warnings(asked, protocol=protocol),
         reference=(),
     )
 
@@ -138,15 +140,17 @@ def _curves(
             "false positive rate",
             "mAP@5",
             metrics.rejection_rates().tolist(),
-            levels.mean(axis=1).tolist(),
+            np.nanmean(levels, axis=1).tolist(),
         ),
     )
 
 
-def _warnings(asked: Any) -> tuple[str, ...]:
+def _warnings(asked: Any, *, protocol: str) -> tuple[str, ...]:
     without = int(np.count_nonzero(~asked))
     if not without:
         return ()
+    if protocol == "paper":
+        return (f"{without} queries have no relevant image: they are not scored, and their hits set thresholds",)
     return (
         f"{without} queries have no relevant image: they leave top1 and mAP, and count in mAP@5 and t-mAP@5 "
         "as found only where nothing is returned",

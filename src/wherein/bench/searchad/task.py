@@ -70,10 +70,15 @@ class SearchADTask(Task):
     def questions(self) -> Sequence[Question]:
         """One question per label that has a default query."""
         drawn = self._drawn() if self.options.draw is not None else {}
-        return [
-            Question(question_id=one.label, query=Query(parts=tuple(self._parts(one, drawn.get(one.label)))))
-            for one in self._support
-        ]
+        parts = {one.label: tuple(self._parts(one, drawn.get(one.label))) for one in self._support}
+        bare = [label for label, own in parts.items() if not own]
+        if bare:
+            named = ", ".join(bare[:5]) + (f" and {len(bare) - 5} more" if len(bare) > 5 else "")
+            raise DataError(
+                f"{len(bare)} labels have no example images in {self.root / 'default_queries'}: {named}; add "
+                '"vision" examples to their files, or use --modality language'
+            )
+        return [Question(question_id=label, query=Query(parts=own)) for label, own in parts.items()]
 
     def _parts(self, support: searchad.SupportSet, drawn: Sequence[Support] | None) -> Iterator[Part]:
         modality = self.options.modality or DEFAULTS["modality"]

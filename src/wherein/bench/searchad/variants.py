@@ -66,14 +66,21 @@ def _objects(annotations: Annotations) -> dict[str, dict[str, list[float]]]:
 
 
 def confusion(truth: searchad.SearchAD, answers: Answers) -> dict[str, Any]:
-    """Row: a label that was asked for; column: the share of its first 50 images that show another label."""
+    """Row: a label that was asked for; column: the share of its first 50 images that show another label.
+
+    Images that are ignored for the label asked for leave its ranking first, as in every other figure.
+    """
     position = answers.position()
     rows_of = np.array([position[image] for image in truth.images], dtype=np.int64)
     labels = [label for label in answers.kept if label in truth.positives]
     shows = np.zeros((len(answers.image_ids), len(labels)), dtype=bool)
     for column, label in enumerate(labels):
         shows[rows_of[truth.positives[label]], column] = True
-    matrix = [shows[np.asarray(answers.kept[label]["ranking"][:TOP], dtype=np.int64)].mean(axis=0) for label in labels]
+    matrix = []
+    for label in labels:
+        ranking = np.asarray(answers.kept[label]["ranking"], dtype=np.int64)
+        first = ranking[~np.isin(ranking, rows_of[truth.ignored[label]])][:TOP]
+        matrix.append(shows[first].mean(axis=0) if len(first) else np.zeros(len(labels)))
     return {
         "labels": labels,
         "matrix": [row.tolist() for row in matrix],

@@ -18,7 +18,7 @@ _UNKNOWN: Final = "sp: none of the first {} shows what the example does; all are
 
 
 class Verify(SearchStep):
-    """After local features alone the score is the inliers, up to 50; after an encoder they add their evidence."""
+    """After local features alone the score is the inliers; after an encoder they add their evidence."""
 
     name = "sp"
     summary = "verifies in space that the first 50 show the example, and outlines it"
