@@ -287,3 +287,15 @@ def test_a_region_is_outlined_in_its_own_image_and_not_where_it_is_not(
     assert own is not None
     assert overlapping(own, box_mask(box, size_wh=(own.shape[1], own.shape[0]))) > 0.7
     assert sum(mask is not None and mask.mean() > 0.3 for mask in masks.values()) <= 1
+
+
+def test_words_are_found_only_where_they_are_shown() -> None:
+    """The demonstration's photographs, by the encoder that is shipped."""
+    from wherein.encoders import load
+
+    mini = load("mini")
+    for photo, words in (("cat", "a cat"), ("coffee", "a cup of coffee"), ("cameraman", "a man with a camera")):
+        assert wherein.locate(words, PHOTOS / f"{photo}.jpg", encoder=mini).box is not None, photo
+        for other in ("a submarine", "a red car"):
+            assert wherein.locate(other, PHOTOS / f"{photo}.jpg", encoder=mini).box is None, (photo, other)
+    assert wherein.locate("a man with a camera", PHOTOS / "gravel.jpg", encoder=mini).box is None

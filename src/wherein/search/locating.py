@@ -45,6 +45,21 @@ ZOOM: Final = 2.5
 LEAST_LIKE: Final = 0.4
 """The cosine with an example that the outlined region has at least, or the example is not there: on `masks` and on
 other photos of the same objects all have 0.41 and more, of other pictures three quarters have less than 0.4."""
+COMMON_THINGS: Final = (
+    *("a person", "a face", "a cat", "a dog", "a horse", "a bird", "a fish", "an insect", "a flower", "a tree"),
+    *("grass", "a mountain", "the sea", "the sky", "a road", "a car", "a train", "an airplane", "a boat", "a bicycle"),
+    *("a house", "a room", "a window", "a wall", "a chair", "a table", "a cup", "a plate of food", "fruit", "a bottle"),
+    *("a book", "a screen", "a phone", "a clock", "a toy", "clothes", "shoes", "a bag", "a tool", "a machine"),
+    *("a sign", "text", "a drawing", "a logo", "a pattern", "stones", "sand", "snow", "fire", "stars"),
+)
+"""Fifty things that photographs show, of every kind: what words are weighed against where there is no collection."""
+RIVALS: Final = 4
+"""How many common things may name a region better than the words that are found there: fewer than one in ten.
+
+Chosen on the demonstration's photographs, as `test_words_are_found_only_where_they_are_shown` checks.
+"""
+_EQUAL: Final = 1e-6
+"""Cosines that differ less are the same: a common thing does not rival itself."""
 _FINE: Final = 512
 _OUTSIDE: Final = 0.25
 """What heat outside the place that was asked for is worth."""
@@ -67,7 +82,27 @@ def locate(
     if scene.patches is None and scene.dense is None and family is None and not is_grounded(localizer):
         raise InputError(f"{model.spec} has no patch embeddings, so it cannot say where: use mini.")
     sought = sought_of(asked, model, family)
-    return locate_in(scene, sought, where=places(asked), localizer=localizer, refine=refine)
+    found = locate_in(scene, sought, where=places(asked), localizer=localizer, refine=refine)
+    by_words = not is_model(localizer) and all(part.image is None for part in asked.parts if not part.negative)
+    if by_words and found.mask is not None and not _is_named_by(scene, sought, found.mask, model):
+        return replace(found, mask=None, box=None)
+    return found
+
+
+def _is_named_by(scene: Scene, sought: Sought, mask: Mask, encoder: Encoder) -> bool:
+    """Whether the words name a region better than most common things do, and than half of them name the whole image.
+
+    Somewhere every image is most like any words; whether it shows them is said by what else would name it as well.
+    """
+    if scene.patches is None:
+        return True
+    common = _compact(encoder.texts(COMMON_THINGS), encoder)
+    seen, all_of_it = (
+        _pooled(scene.patches, _cover(region, scene.patches.shape)) for region in (mask, np.ones_like(mask))
+    )
+    named = float((sought.vectors @ seen).max())
+    rivals = int((common @ seen > named + _EQUAL).sum())
+    return rivals <= RIVALS and named + _EQUAL >= float(np.median(common @ all_of_it))
 
 
 def locate_in(
