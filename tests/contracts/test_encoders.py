@@ -297,7 +297,7 @@ def test_a_pair_without_a_tokenizer_says_what_is_missing(tmp_path: Path) -> None
         pytest.param("not JSON", "not a valid encoder description", id="no JSON"),
         pytest.param("[1]", "not a valid encoder description", id="a list"),
         pytest.param('{"sise": 224}', "sise", id="a misspelt key"),
-        pytest.param('{"crop": "random"}', "known: squash, centre", id="an unknown crop"),
+        pytest.param('{"crop": "random"}', "known: squash, centre, centre-rounded", id="an unknown crop"),
         pytest.param('{"size": 8, "patch_output": "nope"}', "nope", id="an output the graph does not have"),
         pytest.param('{"size": 9}', "image.onnx", id="a size the graph does not take"),
     ],

@@ -1,4 +1,4 @@
-"""`wherein info`, `check`, `compact`, `tag`, `remove`, `calibrate`, `models`: looking after a collection."""
+"""`wherein info`, `check`, `compact`, `tag`, `remove`, `calibrate`: looking after a collection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ImagesArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (info, check, compact, tag, remove, calibrate, models):
+    for command in (info, check, compact, tag, remove, calibrate):
         app.command()(command)
 
 
@@ -145,16 +145,6 @@ def calibrate(
         return
     for one in made:
         typer.echo(f"{one.source}: {one.right:,} right, {one.wrong:,} wrong. {one.changed}")
-
-
-def models() -> None:
-    """List the encoders that can be used."""
-    from wherein.collection import DEFAULT_ENCODER
-    from wherein.encoders import describe_families
-
-    for name, words in describe_families().items():
-        mark = " (default)" if name == DEFAULT_ENCODER else ""
-        typer.echo(f"{name:<8}{words}{mark}")
 
 
 def _restored(report: AddReport) -> int:

@@ -3,11 +3,15 @@
 FOLDER/encoder.json states what the graphs need; every key has the default shown:
 
     {"size": 224, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "crop": "squash",
-     "context": 77, "pad_id": 0, "image_output": null, "text_output": null, "patch_output": null}
+     "edge": null, "resample": null, "context": 77, "pad_id": 0, "lowercase": false, "batched": true,
+     "image_output": null, "text_output": null, "patch_output": null}
 
 `image.onnx` takes one float32 input (n, 3, size, size) and gives (n, d); `patch_output` names an output
 (n, gh, gw, d) or (n, gh·gw, d) in the same space. `text.onnx` takes token ids (n, context) from
-FOLDER/tokenizer.json, and an attention mask if it has a second input, and gives (n, d).
+FOLDER/tokenizer.json, and an attention mask if it has a second input, and gives (n, d). `resample` names a filter of
+Pillow (`bicubic`, …) where the model's own preprocessing is to be met to the grey level; a `centre` crop is then cut
+out of the image resized to a shorter side of `edge`. Where `batched` is false, rows are run one by one:
+what is quantised as it runs would else depend on its neighbours. `wherein export` writes such folders.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
+import PIL.Image
 
 from wherein.arrays import Floats, unit
 from wherein.encoders import Encoded
@@ -29,7 +34,8 @@ from wherein.errors import SpecError
 from wherein.images.image import Image, Pixels
 from wherein.values.region import Box
 
-_CROPS: Final = ("squash", "centre")
+_CROPS: Final = ("squash", "centre", "centre-rounded")
+"""The last one shares an odd margin as torchvision does, which matters only to the last grey level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,12 @@ class Settings:
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
     crop: str = "squash"
+    edge: int | None = None
+    resample: str | None = None
     context: int = 77
     pad_id: int = 0
+    lowercase: bool = False
+    batched: bool = True
     image_output: str | None = None
     text_output: str | None = None
     patch_output: str | None = None
@@ -59,6 +69,9 @@ class Settings:
             raise SpecError(f"{path}: is not a valid encoder description ({error}).") from error
         if settings.crop not in _CROPS:
             raise SpecError(f"{path}: crop {settings.crop!r} is unknown; known: {', '.join(_CROPS)}.")
+        if settings.resample is not None and settings.resample.upper() not in PIL.Image.Resampling.__members__:
+            known = ", ".join(name.lower() for name in PIL.Image.Resampling.__members__)
+            raise SpecError(f"{path}: resample {settings.resample!r} is unknown; known: {known}.")
         return settings
 
 
@@ -96,12 +109,26 @@ class OnnxEncoder:
 
     def prepare(self, image: Image) -> Pixels:
         """The image squashed, or its central square, at the tower's size."""
-        if self._settings.crop == "centre":
+        if self._settings.resample is not None:
+            return self._resampled(image, PIL.Image.Resampling[self._settings.resample.upper()])
+        if self._settings.crop != "squash":
             width, height = image.size_wh
             side = min(width, height)
             x, y = (width - side) / 2 / width, (height - side) / 2 / height
             image = image.crop(Box(x, y, 1 - x, 1 - y))
         return image.resized((self._settings.size, self._settings.size))
+
+    def _resampled(self, image: Image, resample: PIL.Image.Resampling) -> Pixels:
+        """The same by a filter of Pillow: squashed, or the middle of the image at a shorter side of `edge`."""
+        size, picture = self._settings.size, PIL.Image.fromarray(image.pixels)
+        if self._settings.crop == "squash":
+            return np.asarray(picture.resize((size, size), resample))
+        edge, (width, height) = self._settings.edge or size, image.size_wh
+        shorter = min(width, height)
+        large = picture.resize((edge * width // shorter, edge * height // shorter), resample)
+        margins = (large.width - size, large.height - size)
+        left, top = (round(one / 2) if self._settings.crop == "centre-rounded" else one // 2 for one in margins)
+        return np.asarray(large.crop((left, top, left + size, top + size)))
 
     def images(self, batch: Pixels) -> Encoded:
         """Embed prepared images, uint8 (n, size, size, 3)."""
@@ -111,6 +138,8 @@ class OnnxEncoder:
         names = [output.name for output in session.get_outputs()]
         wanted = [self._settings.image_output or names[0]]
         wanted += [self._settings.patch_output] if self._settings.patch_output else []
+        if not len(batch):
+            return Encoded(np.zeros((0, self.dim), np.float32), _no_grids(self.grid_hw, self.dim))
         found = self._run("image.onnx", session, wanted, {session.get_inputs()[0].name: np.ascontiguousarray(pixels)})
         global_ = unit(np.asarray(found[0], np.float32))
         return Encoded(global_, unit(_as_grid(found[1])) if len(found) > 1 else None)
@@ -121,7 +150,8 @@ class OnnxEncoder:
             raise SpecError(f"{self.spec} has no text.onnx: search with --image, or export the text tower.")
         if not texts:
             return np.zeros((0, self.dim), np.float32)
-        encodings = self._tokenizer.encode_batch(list(texts))
+        asked = [text.lower() for text in texts] if self._settings.lowercase else list(texts)
+        encodings = self._tokenizer.encode_batch(asked)
         feeds = {}
         for put, values in zip(
             self._text.get_inputs(),
@@ -133,8 +163,13 @@ class OnnxEncoder:
         return unit(np.asarray(self._run("text.onnx", self._text, [wanted], feeds)[0], np.float32))
 
     def _run(self, name: str, session: Any, wanted: list[str], feeds: dict[str, Any]) -> list[Any]:
+        rows = range(len(next(iter(feeds.values()))))
         try:
-            found: list[Any] = session.run(wanted, feeds)
+            if self._settings.batched:
+                found: list[Any] = session.run(wanted, feeds)
+            else:
+                each = [session.run(wanted, {key: value[[row]] for key, value in feeds.items()}) for row in rows]
+                found = [np.concatenate(parts) for parts in zip(*each, strict=True)]
         except Exception as error:  # the runtime has one class per error code, all derived from Exception
             raise SpecError(
                 f"{self._folder / name}: cannot be run as encoder.json says ({_reason(error)}). Correct one of them."
@@ -190,6 +225,10 @@ def session(path: Path, *, threads: int) -> Any:
 
 def _reason(error: Exception) -> str:
     return " ".join(str(error).split()).rpartition(" : ")[2]
+
+
+def _no_grids(grid_hw: tuple[int, int] | None, dim: int) -> Floats | None:
+    return None if grid_hw is None else np.zeros((0, *grid_hw, dim), np.float32)
 
 
 def _as_grid(patches: npt.NDArray[np.float32]) -> Floats:

@@ -83,7 +83,7 @@ class OpenClipEncoder(TorchEncoder):
 
     def find_input_hw(self) -> tuple[int, int]:
         """As its preprocessing says."""
-        size = self._preprocess.size
+        size = self.preprocessing.size
         return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
 
     def describe(self) -> None:
@@ -97,7 +97,7 @@ class OpenClipEncoder(TorchEncoder):
     def _probe_dim(self) -> int:
         torch = torch_for(self.spec)
         with torch.inference_mode():
-            return int(self.network.encode_text(self._tokenizer(["a"]).to(self.device)).shape[-1])
+            return int(self.network.encode_text(self.tokenizer(["a"]).to(self.device)).shape[-1])
 
     def load_network(self, dtype: Any) -> Any:
         """The towers; weights are loaded strictly."""
@@ -135,18 +135,20 @@ class OpenClipEncoder(TorchEncoder):
         return made
 
     @cached_property
-    def _preprocess(self) -> Any:
+    def preprocessing(self) -> Any:
+        """How images are resized, cropped and normalised, as open_clip describes it."""
         described = self._open_clip.model.get_model_preprocess_cfg(self._made)
         return self._open_clip.transform.PreprocessCfg(**described)
 
     @cached_property
     def _steps(self) -> list[Any]:
         """The steps of the model's own preprocessing that come before numbers are made of pixels."""
-        steps = self._open_clip.transform.image_transform_v2(self._preprocess, is_train=False).transforms
+        steps = self._open_clip.transform.image_transform_v2(self.preprocessing, is_train=False).transforms
         return list(steps[: [type(step).__name__ for step in steps].index("MaybeToTensor")])
 
     @cached_property
-    def _tokenizer(self) -> Any:
+    def tokenizer(self) -> Any:
+        """The model's own tokenizer."""
         name = f"local-dir:{self._folder}" if self._folder else "" if self._arch in SLIP else self._arch
         return self._open_clip.get_tokenizer(name) if name else self._open_clip.SimpleTokenizer()
 
@@ -160,12 +162,14 @@ class OpenClipEncoder(TorchEncoder):
     def normalised(self, batch: Any) -> Any:
         """By the model's mean and deviation."""
         torch = torch_for(self.spec)
-        mean, std = (torch.tensor(own, device=batch.device) for own in (self._preprocess.mean, self._preprocess.std))
+        mean, std = (
+            torch.tensor(own, device=batch.device) for own in (self.preprocessing.mean, self.preprocessing.std)
+        )
         return ((batch / 255.0 - mean) / std).permute(0, 3, 1, 2).to(self.dtype)
 
     def tokenize(self, texts: Sequence[str]) -> dict[str, Any]:
         """By the model's own tokenizer."""
-        return {"text": self._tokenizer(list(texts))}
+        return {"text": self.tokenizer(list(texts))}
 
     def embed_images(self, pixels: Any) -> tuple[Any, Any | None]:
         """The image's features, and its patches through the last norm and the projection."""

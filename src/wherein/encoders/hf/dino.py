@@ -51,7 +51,7 @@ class Dinov3Encoder(DinoEncoder):
 
     def prepare(self, image: Image) -> Pixels:
         """The image as the model's own preprocessing resizes it, in 65,535ths."""
-        found = self.model.image_processor(images=image.pixels.copy(), do_normalize=False, **self._sizes, **_AS_ARRAY)
+        found = self.model.image_processor(images=image.pixels.copy(), do_normalize=False, **self.sizes, **_AS_ARRAY)
         values = np.asarray(found["pixel_values"][0].numpy(), np.float32).transpose(1, 2, 0)
         whole = np.rint(np.clip(values, 0.0, 1.0) * 65535).astype("<u2")
         return np.concatenate([(whole & 255).astype(np.uint8), (whole >> 8).astype(np.uint8)], axis=1)

@@ -65,7 +65,7 @@ class HubEncoder(TorchEncoder):
             do_normalize=False,
             input_data_format="channels_last",
             return_tensors="np",
-            **self._sizes,
+            **self.sizes,
         )
         return np.ascontiguousarray(np.asarray(found["pixel_values"][0], np.uint8).transpose(1, 2, 0))
 
@@ -95,7 +95,7 @@ class HubEncoder(TorchEncoder):
         return int(side), int(size.get("width") or side)
 
     @cached_property
-    def _sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, Any]:
         """What is said to the image processor beside its own settings."""
         height, width = self.input_hw
         named, processor = self.model.named, self.model.image_processor
