@@ -28,7 +28,9 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
     "features": {
         "aliked": "wherein.features.aliked:Aliked",
         "disk": "wherein.features.disk:Disk",
+        "hf": "wherein.features.hf:HubFeatures",
         "midlevel": "wherein.features.midlevel:MidLevel",
+        "onnx": "wherein.features.onnx:OnnxFeatures",
         "rootsift": "wherein.features.rootsift:RootSift",
         "xfeat": "wherein.features.xfeat:XFeat",
     },

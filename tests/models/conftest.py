@@ -235,6 +235,47 @@ def sam2(folder: Path) -> Path:
     return save(folder, "Sam2Model", config, processor, text=False)
 
 
+def superpoint(folder: Path) -> Path:
+    """SuperPoint."""
+    shape = {"encoder_hidden_sizes": [8, 8, 16, 16], "decoder_hidden_size": 16, "descriptor_decoder_dim": 32}
+    config = transformers_for("toy").SuperPointConfig(**shape, keypoint_threshold=0.001)
+    return save(folder, "SuperPointForKeypointDetection", config, _processor("SuperPointImageProcessor"), text=False)
+
+
+def lightglue(folder: Path) -> Path:
+    """LightGlue over SuperPoint."""
+    transformers = transformers_for("toy")
+    shape = {"encoder_hidden_sizes": [8, 8, 16, 16], "decoder_hidden_size": 16, "descriptor_decoder_dim": 32}
+    corners = transformers.SuperPointConfig(**shape, keypoint_threshold=0.001, max_keypoints=60)
+    config = transformers.LightGlueConfig(
+        keypoint_detector_config=corners,
+        descriptor_dim=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        filter_threshold=0.0,
+    )
+    processor = _processor("LightGlueImageProcessor", size={"height": 96, "width": 128})
+    return save(folder, "LightGlueForKeypointMatching", config, processor, text=False)
+
+
+def efficientloftr(folder: Path) -> Path:
+    """EfficientLoFTR."""
+    transformers = transformers_for("toy")
+    config = transformers.EfficientLoFTRConfig(
+        stage_num_blocks=[1, 1, 1, 1],
+        out_features=[8, 8, 16, 32],
+        stage_stride=[2, 1, 2, 2],
+        hidden_size=32,
+        num_attention_layers=1,
+        num_attention_heads=8,
+        coarse_matching_threshold=0.0,
+        fine_matching_slice_dim=4,
+        coarse_matching_border_removal=0,
+    )
+    processor = _processor("EfficientLoFTRImageProcessor", size={"height": 96, "width": 128})
+    return save(folder, "EfficientLoFTRForKeypointMatching", config, processor, text=False)
+
+
 FAMILIES: dict[str, Callable[[Path], Path]] = {
     "clip": clip,
     "metaclip2": metaclip2,
@@ -253,6 +294,9 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
     "owlv2": owlv2,
     "sam": sam,
     "sam2": sam2,
+    "superpoint": superpoint,
+    "lightglue": lightglue,
+    "efficientloftr": efficientloftr,
 }
 
 

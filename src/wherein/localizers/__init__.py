@@ -29,6 +29,8 @@ SEGMENTER: Final = "onnx"
 """The word of a segmenter that the user has exported: `onnx:FOLDER`."""
 GROUND: Final = "ground"
 """The word of a grounded detector: `ground:hf:NAME`."""
+PAIRS: Final = ("hf-match", "onnx-match", "onnx-shot")
+"""Words of models that see the example and the image at once: see `wherein.localizers.pairs`."""
 SEGMENTERS: Final = ("onnx", "hf")
 """Words of segmenters that the user supplies: `onnx:FOLDER`, `hf:NAME`."""
 
@@ -131,30 +133,35 @@ def is_segmenter(word: str) -> bool:
     return ":" in word and word.partition(":")[0] in SEGMENTERS
 
 
-def is_grounded(word: str) -> bool:
-    """Whether a word names a grounded detector, which looks at the image itself."""
-    return word.startswith(f"{GROUND}:")
+def reads_image(word: str) -> bool:
+    """Whether a word names a model that looks at the image itself: a detector, or one that sees both images."""
+    return ":" in word and word.partition(":")[0] in (GROUND, *PAIRS)
 
 
 def is_model(word: str) -> bool:
-    """Whether a word names a model that the user supplies: a segmenter, or a grounded detector."""
-    return is_segmenter(word) or is_grounded(word)
+    """Whether a word names a model that the user supplies: a segmenter, a detector, a matcher."""
+    return is_segmenter(word) or reads_image(word)
 
 
 def load_localizer(word: str) -> Localizer:
-    """The localizer of a word that `wherein.plugins` lists, of `onnx:FOLDER`, of `hf:NAME` or of `ground:hf:NAME`."""
+    """The localizer of a word that `wherein.plugins` lists, of `onnx:FOLDER`, of `hf:NAME` or of another model."""
     if is_segmenter(word):
         from wherein.localizers.segment import SegmentLocalizer
 
         return SegmentLocalizer(word)
-    if is_grounded(word):
+    if reads_image(word) and not word.startswith(f"{GROUND}:"):
+        from wherein.localizers.pairs import open_pairs
+
+        return open_pairs(word)
+    if reads_image(word):
         from wherein.localizers.ground import GroundLocalizer
 
         return GroundLocalizer(word.partition(":")[2])
     known = plugins.table("localizers")
     if word not in known:
         raise SpecError(
-            f"no localizer is called {word!r}; known: {', '.join(known)}, onnx:FOLDER, hf:NAME, ground:hf:NAME."
+            f"no localizer is called {word!r}; known: {', '.join(known)}, onnx:FOLDER, hf:NAME, ground:hf:NAME, "
+            "hf-match:NAME, onnx-match:FOLDER, onnx-shot:FOLDER."
             f"{did_you_mean(word, known)}"
         )
     localizer: Localizer = plugins.load("localizers", word)()

@@ -27,9 +27,9 @@ from wherein.localizers import (
     Located,
     Scene,
     Sought,
-    is_grounded,
     is_model,
     load_localizer,
+    reads_image,
 )
 from wherein.localizers.edges import enlarged, outlined
 from wherein.localizers.similar import seen_again
@@ -79,7 +79,7 @@ def locate(
     asked = Query.of(query)
     whole = family is not None or is_model(localizer)
     scene = scene_of(decode(image, at_least=None if whole else detail(model)), model, family)
-    if scene.patches is None and scene.dense is None and family is None and not is_grounded(localizer):
+    if scene.patches is None and scene.dense is None and family is None and not reads_image(localizer):
         raise InputError(f"{model.spec} has no patch embeddings, so it cannot say where: use mini.")
     sought = sought_of(asked, model, family)
     found = locate_in(scene, sought, where=places(asked), localizer=localizer, refine=refine)
@@ -327,7 +327,7 @@ def located(one: Candidate, context: Context, sought: Sought, step: str) -> tupl
     scene = stored_scene(context.view, one.image, context.encoder, keyed=bool(sought.keyed))
     if verified and one.inliers and one.mask is not None:
         return one, region_score(scene, sought, one.mask)
-    if scene.patches is None and scene.dense is None and not sought.keyed and not is_grounded(localizer):
+    if scene.patches is None and scene.dense is None and not sought.keyed and not reads_image(localizer):
         raise InputError(
             f"{context.view.store.folder}: keeps no patches of {context.encoder.spec}, so hits cannot be located. "
             f"Add them with `wherein index --encoder {context.encoder.spec} --layers global,thumbs,patches`."

@@ -16,7 +16,14 @@ from wherein.values.method import Method, Option
 
 LOCATED_MOST: Final = 500
 """Hits that are located, at most: a benchmark may rank millions, and this many take about five seconds."""
-_MODELS: Final = ("onnx:FOLDER", "hf:NAME", "ground:hf:NAME")
+_MODELS: Final = (
+    "onnx:FOLDER",
+    "hf:NAME",
+    "ground:hf:NAME",
+    "hf-match:NAME",
+    "onnx-match:FOLDER",
+    "onnx-shot:FOLDER",
+)
 """How models of the user's own are written after the step."""
 LOCALIZER: Final = Option("localizer", ("auto", *plugins.table("localizers")), models=_MODELS)
 OUTLINE: Final = Option("outline", ("refined", "coarse"))
