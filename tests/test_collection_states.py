@@ -185,12 +185,12 @@ class Collections(RuleBasedStateMachine):
         whole = draw(content)
         part = Part(image=whole, where=Box(0.0, 0.0, 0.5, 0.5))
         for query in (whole, [part]):
-            mine = self.collection.search(query, method=method, k=9)  # type: ignore[arg-type]
+            mine = self.collection.search(query, method=method, k=9)
             for codebook in (self.collection.folder / "derived").glob("*/codebook@*.npy"):
                 copied = other.folder / "derived" / codebook.parent.name / codebook.name  # one is trained once and kept
                 copied.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(codebook, copied)
-            theirs = other.search(query, method=method, k=9)  # type: ignore[arg-type]
+            theirs = other.search(query, method=method, k=9)
             assert told(mine) == told(theirs), method
 
 
