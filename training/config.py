@@ -38,6 +38,9 @@ class Config:
     soft_share: float = 0.0
     mask_share: float = 0.0
     mean_share: float = 0.0
+    slip_share: float = 0.0
+    box_weight: float = 0.0
+    boxed: int = 64
     focus: bool = False
     start: str = ""
     seed: int = 0

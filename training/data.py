@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import zipfile
 from collections.abc import Sequence
@@ -19,24 +20,31 @@ from PIL import Image
 import texts as wording
 
 SIDE = 256
-CAPTIONED = ("coco_human", "flickr8k", "coco_vinvl", "cc3m")
+CAPTIONED = ("coco_human", "flickr8k", "coco_vinvl", "cc3m", "ccs_synth", "rsicd")
 DRAWN = ("clipart", "stamp", "emoji")
+# Photographs of things with a name: what may be held back as single words and as classes never named.
+THINGS = ("languagecards", "wordphotos_szepi", "spellquest", "boss", "normimages")
+WEB, WORDS, CLASSES = 400, 300, 100
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """`pictures (n, 256, 256, 3)`, squashed; `main[i]` and `extra[i]` are the texts that may stand for picture i."""
+    """`pictures (n, 256, 256, 3)`, squashed; `main[i]` and `extra[i]` are the texts that may stand for picture i.
+
+    `meaning` says what a text of a named photograph names, however it is worded.
+    """
 
     rows: list[Row]
     pictures: NDArray[np.uint8]
     main: list[list[str]]
     extra: list[list[str]]
+    meaning: dict[str, str]
 
 
 def read_rows(folder: Path) -> list[Row]:
     """All pairs listed by the JSON-lines files of a folder."""
-    files = sorted(folder.glob("*.jsonl"))
+    files = sorted(file for file in folder.glob("*.jsonl") if file.name != "regions.jsonl")
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
@@ -70,51 +78,90 @@ def wordings(row: Row) -> tuple[list[str], list[str]]:
     if row["source"] in CAPTIONED:
         phrases = [phrase for caption in row["texts"] for phrase in wording.noun_phrases(caption)]
         return row["texts"], list(dict.fromkeys(phrases))[:8]
+    if "label" in row:
+        name = row["label"].lower()
+        return [*row["texts"], name, name], [form.format(name) for form in wording.NAME_WORDINGS[2:]]
     forms = wording.DRAWN_WORDINGS if row["source"] in DRAWN else wording.NAME_WORDINGS
     names = [wording.class_name(text) for text in row["texts"]]
     return [form.format(names[0]) for form in forms], [form.format(name) for name in names[1:] for form in forms[1:4]]
 
 
-def read_pairs(folder: Path, *, workers: int) -> Pairs:
-    """All pairs of a folder."""
-    rows = sorted(read_rows(folder), key=lambda row: (row["shard"], row["file"]))
-    said = [wordings(row) for row in rows]
-    pictures = decode_all(folder, rows, workers=workers)
-    return Pairs(rows, pictures, [main for main, _ in said], [extra for _, extra in said])
+def meanings(rows: Sequence[Row], said: Sequence[tuple[list[str], list[str]]]) -> dict[str, str]:
+    """What each text of a named photograph names."""
+    return {text: row["label"].lower() for row, sides in zip(rows, said, strict=True) if "label" in row
+            for side in sides for text in side}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Split:
-    """Row numbers: `train`, and held-back `captions`, `seen` and `unseen` ImageNet photographs, `drawn`."""
+    """Row numbers: `train`, and held-back `captions`, `seen` and `unseen` ImageNet photographs, `drawn`.
+
+    Held back too: `web` captions, single `words`, and every photograph of some `classes` whose names are never taught.
+    """
 
     train: NDArray[np.int64]
     captions: NDArray[np.int64]
     seen: NDArray[np.int64]
     unseen: NDArray[np.int64]
     drawn: NDArray[np.int64]
+    web: NDArray[np.int64]
+    words: NDArray[np.int64]
+    classes: NDArray[np.int64]
 
 
 def split(rows: Sequence[Row], unseen_files: set[str], *, seed: int, whole: bool) -> Split:
-    """Hold pictures back for validation; with `whole`, only captioned ones, and everything else is trained on."""
+    """Hold pictures back for validation; with `whole`, ImageNet's and drawings are trained on nevertheless."""
     rng = random.Random(seed)
     human = [i for i, row in enumerate(rows) if row["source"] in ("coco_human", "flickr8k")]
     named = [i for i, row in enumerate(rows) if row["source"] == "imagenet1000"]
     unseen = [i for i in named if rows[i]["file"] in unseen_files]
     rest = sorted(set(named) - set(unseen))
     seen = rng.sample(rest, min(250, len(rest) // 2))
-    drawings = [i for i, row in enumerate(rows) if row["source"] in DRAWN]
+    drawings = [i for i, row in enumerate(rows) if row["source"] in DRAWN and "label" not in row]
     drawn = rng.sample(drawings, min(250, len(drawings) // 4))
     captions = rng.sample(human, min(700, len(human) // 4))
-    held = set(captions) if whole else {*captions, *seen, *unseen, *drawn}
+    web, (words, classes) = hold_web(rows, seed=seed), hold_things(rows, seed=seed)
+    held = {*captions, *web, *words, *classes, *(() if whole else (*seen, *unseen, *drawn))}
     train = [i for i in range(len(rows)) if i not in held]
-    return Split(*(np.array(sorted(part), np.int64) for part in (train, captions, seen, unseen, drawn)))
+    parts = (train, captions, seen, unseen, drawn, web, words, classes)
+    return Split(*(np.array(sorted(part), np.int64) for part in parts))
+
+
+def hold_web(rows: Sequence[Row], *, seed: int) -> list[int]:
+    """Photographs with web captions, drawn by chance."""
+    web = [i for i, row in enumerate(rows) if row["source"] == "ccs_synth"]
+    return random.Random(seed).sample(web, min(WEB, len(web) // 4))
+
+
+def hold_things(rows: Sequence[Row], *, seed: int) -> tuple[list[int], list[int]]:
+    """Photographs of things: one for each of some single words, and all that show some other, rare names."""
+    rng = random.Random(seed)
+    by_name: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        if "label" in row:
+            by_name.setdefault(row["label"].lower(), []).append(i)
+    known = {wording.class_name(row["texts"][0]).lower() for row in rows if row["source"] == "imagenet1000"}
+    own = {name: [i for i in found if rows[i]["source"] in THINGS] for name, found in by_name.items()}
+    rare = sorted(name for name, found in own.items() if found and len(by_name[name]) <= 3 and name not in known)
+    chosen = rng.sample(rare, min(CLASSES, len(rare) // 4))
+    single = sorted(name for name, found in own.items() if found and " " not in name and name not in set(chosen))
+    words = [rng.choice(own[name]) for name in rng.sample(single, min(WORDS, len(single) // 3))]
+    return words, [i for name in chosen for i in by_name[name] if rows[i]["source"] in THINGS]
+
+
+def near_held_back(folder: Path, rows: Sequence[Row]) -> NDArray[np.int64]:
+    """Rows listed in `near_held_back.txt`, as the script of that name prints them: too close to pictures held back."""
+    listed = folder / "near_held_back.txt"
+    names = {tuple(line.rsplit("/", 2)[-2:]) for line in listed.read_text().splitlines()} if listed.exists() else set()
+    return np.array([i for i, row in enumerate(rows) if (row["shard"], row["file"]) in names], np.int64)
 
 
 def load_pairs(folder: Path) -> Pairs:
     """The pairs, decoded once and kept as a file beside the archives."""
+    rows = sorted(read_rows(folder), key=lambda row: (row["shard"], row["file"]))
     cached = folder / "pictures.npy"
     if not cached.exists():
-        np.save(cached, read_pairs(folder, workers=16).pictures)
-    rows = sorted(read_rows(folder), key=lambda row: (row["shard"], row["file"]))
+        np.save(cached, decode_all(folder, rows, workers=min(16, os.cpu_count() or 1)))
     said = [wordings(row) for row in rows]
-    return Pairs(rows, np.load(cached, mmap_mode="r"), [main for main, _ in said], [extra for _, extra in said])
+    pictures = np.load(cached, mmap_mode="r")
+    return Pairs(rows, pictures, [main for main, _ in said], [extra for _, extra in said], meanings(rows, said))

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import augment
+import boxes as boxed
 import losses
 import vocabulary as words
 from config import Config
-from data import Pairs, load_pairs, split
+from data import Pairs, load_pairs
 from export import load_towers
 from tables import Tables, build_tables, draw_texts, text_targets, unit
 from towers import Backbone, ImageTower, Maps, load_backbone
@@ -36,6 +37,7 @@ from train import (
     batches,
     build_optimizer,
     class_rows,
+    hold_back,
     masked_softmax,
     mix,
     save,
@@ -59,24 +61,28 @@ class Weights:
     names: float = 0.4
     point: float = 0.2
     crops: float = 1.0
+    boxes: float = 0.3
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """Frozen unit embeddings: every text `(t, d)`, every cut through the classes' names `(cuts, 1000, d)`."""
+    """Frozen unit embeddings: every text `(t, d)`, every cut through the classes' names `(cuts, 1000, d)`, the names of
+    boxes in several wordings `(w, c, d)`."""
 
     texts: Tensor
     cuts: Tensor
+    boxed: Tensor
 
 
 @torch.no_grad()
-def speak(model: Model, tables: Tables) -> Spoken:
+def speak(model: Model, tables: Tables, places: boxed.Boxes) -> Spoken:
     """Embed all texts once."""
 
     def embed(tokens: Tensor) -> Tensor:
         return torch.cat([unit(model.text(part, part != 0)) for part in tokens.split(8192)])
 
-    return Spoken(embed(tables.tokens), torch.stack([embed(tokens) for tokens in tables.cut_tokens]))
+    cuts, names = (torch.stack([embed(tokens) for tokens in said]) for said in (tables.cut_tokens, places.names))
+    return Spoken(embed(tables.tokens), cuts, names)
 
 
 def heads(tower: ImageTower, maps: Maps) -> tuple[Tensor, Tensor]:
@@ -108,6 +114,7 @@ def step_losses(
     *,
     mosaics: int,
     weights: Weights,
+    places: boxed.Boxes,
 ) -> dict[str, Tensor]:
     """All terms of the loss, weighted, for the pictures numbered `index`."""
     teacher, classifier = teachers
@@ -115,7 +122,8 @@ def step_losses(
         x = augment.sharpen(augment.augment(tables.pictures[index], side=256, smallest=0.6))
         mosaic = augment.mosaic(x, count=mosaics)
         crops, boxes = augment.crops(x, side=192)
-        both = torch.cat([x, mosaic.pictures]).to(memory_format=torch.channels_last)
+        shown, *drawn = boxed.draw(places, tables.pictures, count=len(x) // 4, side=256)
+        both = torch.cat([x, mosaic.pictures, shown]).to(memory_format=torch.channels_last)
         maps, crop_maps = teacher.backbone(both), teacher.backbone(crops)
         known, _ = heads(teacher, Maps(*(part[: len(x)] for part in maps)))
         known_crops, _ = heads(teacher, crop_maps)
@@ -124,7 +132,7 @@ def step_losses(
             for part in (x, crops)
         )
     found, patches = heads(student, maps)
-    own, among = patches[: len(x)], patches[len(x) :]
+    own, among, boxed_patches = patches.split([len(x), mosaics, len(shown)])
     chosen = [draw_texts(tables, index, share=share) for share in (0.05, 0.3)]
     anchors, phrases = (spoken.texts[texts] for texts in chosen)
     fitting = text_targets(tables, index, chosen[1], share=0.3)
@@ -133,15 +141,17 @@ def step_losses(
     naming = {"names": spoken.cuts[cut], "scale": scale, "shared": tables.cut_shared[cut]}
     tile = mosaic.tile.flatten()
     tiles = unit(torch.einsum("mpd,tp->mtd", among, mosaic.inside)).flatten(0, 1)
-    places = unit(torch.einsum("npd,np->nd", own, augment.box_coverage(boxes, grid=16)))
+    cut_out = unit(torch.einsum("npd,np->nd", own, augment.box_coverage(boxes, grid=16)))
+    called = spoken.boxed[int(torch.randint(len(spoken.boxed), ()))]
     return {
+        "boxes": weights.boxes * boxed.loss(boxed_patches, *drawn, called, scale=scale),
         "stay": weights.stay * agree(found[: len(x)], known, anchors),
         "tiles": weights.tiles * agree(tiles, known[tile], anchors),
         "tile_texts": weights.texts * losses.soft_cross_entropy(scale * tiles @ phrases.T, fitting[tile]),
         "tile_names": weights.names * losses.name_classes(tiles, **naming, target=classes[tile]),
         "point": weights.point * point_inside(among, mosaic.inside, phrases[mosaic.tile]),
-        "crops": weights.crops * agree(places, known_crops, anchors),
-        "crop_names": weights.names * losses.name_classes(places, **naming, target=crop_classes),
+        "crops": weights.crops * agree(cut_out, known_crops, anchors),
+        "crop_names": weights.names * losses.name_classes(cut_out, **naming, target=crop_classes),
     }
 
 
@@ -171,6 +181,7 @@ class School:
     classifier: Backbone
     tables: Tables
     spoken: Spoken
+    places: boxed.Boxes
 
 
 def open_school(args: argparse.Namespace, pairs: Pairs, vocabulary: words.Vocabulary, config: Config) -> School:
@@ -183,7 +194,9 @@ def open_school(args: argparse.Namespace, pairs: Pairs, vocabulary: words.Vocabu
     for name, parameter in model.image.named_parameters():
         parameter.requires_grad_(name.startswith("patch"))
     classifier = classifier.to(device, memory_format=torch.channels_last)
-    return School(model, copy.deepcopy(model), begun, classifier, tables, speak(model, tables))
+    folder = Path(args.data)
+    places = boxed.read_boxes(folder / "regions.jsonl", pairs.rows, folder / "tokenizer.json", device=device)
+    return School(model, copy.deepcopy(model), begun, classifier, tables, speak(model, tables, places), places)
 
 
 def learn(
@@ -202,7 +215,7 @@ def learn(
             queue = list(batches(rows, repeats, batch=args.batch, rng=rng).to(device))
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
             terms = step_losses(model.image, (school.begun.image, school.classifier), school.tables, school.spoken,
-                                queue.pop(), mosaics=args.mosaics, weights=Weights())  # fmt: skip
+                                queue.pop(), mosaics=args.mosaics, weights=Weights(), places=school.places)  # fmt: skip
             loss = torch.stack(list(terms.values())).sum()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -247,9 +260,7 @@ def main() -> None:
     vocabulary = words.read(Path(args.data) / "vocabulary.json")
     pairs = load_pairs(Path(args.data))
     classes = class_rows(pairs, vocabulary)
-    unseen = set(words.pick_unseen(vocabulary, 0))
-    held_files = {pairs.rows[i]["file"] for i, number in classes.items() if number in unseen}
-    parts = split(pairs.rows, held_files, seed=0, whole=True)
+    parts, _ = hold_back(pairs, classes, vocabulary, config)
     school = open_school(args, pairs, vocabulary, config)
     device = school.tables.pictures.device
     held = torch.from_numpy(parts.captions).to(device)
@@ -262,6 +273,10 @@ def main() -> None:
         said = school.spoken.texts[school.tables.main[held, 0]]
         for tiles in (2, 3, 4):
             found |= probe_mosaics(of.image, held_pictures, said, tiles=tiles)
+        shown = torch.from_numpy(pairs.pictures[school.places.rows[school.places.held].cpu().numpy()]).to(device)
+        with torch.no_grad():
+            _, patches = heads(of.image, of.image.backbone(augment.plain(shown, side=256)))
+        found |= boxed.measure(patches, school.places, school.spoken.boxed[0])
         return found
 
     say(arguments=vars(args), rows=len(pairs.rows), train=len(parts.train), start=measure(school.begun))

@@ -28,6 +28,7 @@ class Tables:
 
     pictures: Tensor
     tokens: Tensor
+    varied: Tensor
     text_ids: Tensor
     main: Tensor
     main_count: Tensor
@@ -67,8 +68,10 @@ def build_tables(
     """Tokenise all texts once and move everything to the device."""
     rng = random.Random(config.seed)
     numbers: dict[str, int] = {}
+    added = kin(pairs, vocabulary)
     main, extra = (
-        [[numbers.setdefault(text, len(numbers)) for text in row] for row in side] for side in (pairs.main, pairs.extra)
+        [[numbers.setdefault(text, len(numbers)) for text in row] for row in side]
+        for side in (pairs.main, [own + more for own, more in zip(pairs.extra, added, strict=True)])
     )
     tokenizers = {n: wording.load_tokenizer(Path(config.data) / "tokenizer.json", length=n)
                   for n in (CAPTION_TOKENS, CLASS_TOKENS, NOUN_TOKENS)}  # fmt: skip
@@ -83,9 +86,10 @@ def build_tables(
     spoken = [rng.choice(words.TEMPLATES).format(noun.word) for noun in nouns]
     explained = torch.from_numpy(wording.encode([noun.explained for noun in nouns], tokenizers[NOUN_TOKENS])).to(device)
     bare: dict[str, int] = {}
-    ids = torch.tensor([bare.setdefault(bare_name(text), len(bare)) for text in numbers])
+    ids = torch.tensor([bare.setdefault(pairs.meaning.get(text) or bare_name(text), len(bare)) for text in numbers])
+    slips = wording.encode([wording.vary(text, rng) for text in numbers], tokenizers[CAPTION_TOKENS])
     tables = (
-        torch.from_numpy(pairs.pictures), token_rows, ids, *pad_table(main), *pad_table(extra),
+        torch.from_numpy(pairs.pictures), token_rows, torch.from_numpy(slips), ids, *pad_table(main), *pad_table(extra),
         torch.from_numpy(np.stack([wording.encode(t, tokenizers[CLASS_TOKENS]) for t, _ in cuts])),
         torch.tensor([shared for _, shared in cuts]).float(), seen,
         references, unit(picture_references),
@@ -93,6 +97,21 @@ def build_tables(
         torch.tensor([noun.weight for noun in nouns]),
     )  # fmt: skip
     return Tables(*(table.to(device) for table in tables))
+
+
+def kin(pairs: Pairs, vocabulary: words.Vocabulary) -> list[list[str]]:
+    """For each named photograph, other words for its name and the kind it is of, out of WordNet."""
+    said = {noun.word: noun.explained.removeprefix(f"{noun.word}, ") for noun in vocabulary.nouns}
+    same: dict[str, list[str]] = {}
+    for word, explained in said.items():
+        same.setdefault(explained, []).append(word)
+    found = []
+    for row in pairs.rows:
+        name = row["label"].lower() if "label" in row else ""
+        broader = said[name].split(",")[0].split(":")[0] if name in said else ""
+        others = [word for word in same.get(said.get(name, ""), []) if word != name]
+        found.append([f"{name}, a kind of {broader}", *others[:3]] if name in said else [])
+    return found
 
 
 @torch.no_grad()
@@ -126,6 +145,12 @@ def text_targets(tables: Tables, index: Tensor, chosen: Tensor, *, share: float)
         return target
     near = tables.picture_reference[index] @ tables.text_reference[chosen].T
     return (1 - share) * target + share * (near / 0.06).softmax(-1)
+
+
+def hear(tables: Tables, chosen: Tensor, *, slips: float) -> Tensor:
+    """Tokens of texts, now and then misspelled or in the plural."""
+    slipped = torch.rand(len(chosen), 1, device=chosen.device) < slips
+    return torch.where(slipped, tables.varied[chosen], tables.tokens[chosen])
 
 
 def mask_words(tokens: Tensor, share: float) -> Tensor:

@@ -188,8 +188,12 @@ class Layer(nn.Module):
             part(x).view(n, t, self.heads, width // self.heads).transpose(1, 2)
             for part in (self.query, self.key, self.value)
         )
-        scores = (q @ k.transpose(-1, -2)) * (width // self.heads) ** -0.5 + bias
-        mixed = (scores.float().softmax(-1).to(v.dtype) @ v).transpose(1, 2).reshape(n, t, width)
+        if self.training:
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
+        else:
+            # Spelled out: this is what `export.py` traces, and what `wherein` has always computed.
+            mixed = ((q @ k.transpose(-1, -2)) * (width // self.heads) ** -0.5 + bias).float().softmax(-1).to(v.dtype) @ v
+        mixed = mixed.transpose(1, 2).reshape(n, t, width)
         x = self.norm_attention(x + F.dropout(self.out(mixed), 0.1, self.training))
         fed = self.outer(F.gelu(self.inner(x)))
         return self.norm_output(x + F.dropout(fed, 0.1, self.training))

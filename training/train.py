@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import math
+import random
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,20 +17,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import augment
+import boxes as boxed
 import losses
 import probe
 import texts as wording
 import vocabulary as words
 from config import Config, parse
-from data import Pairs, Split, load_pairs, split
-from tables import CAPTION_TOKENS, Tables, build_tables, draw_texts, mask_words, text_targets, unit
+from data import THINGS, Pairs, Split, load_pairs, near_held_back, split
+from tables import CAPTION_TOKENS, Tables, build_tables, draw_texts, hear, mask_words, text_targets, unit
 from towers import ImageTower, TextTower, load_backbone, load_text_tower
 
 # Small pictures first: (share of the run done, side of the picture as a share of the full side).
 SIDES = ((0.35, 0.715), (0.65, 0.858), (1.01, 1.0))
 # How often a source is shown in one pass; `focus` runs lean towards people's captions.
 REPEATS = {"imagenet1000": 3, "stamp": 2}
-FOCUS = {"imagenet1000": 4, "stamp": 2, "coco_human": 2, "flickr8k": 2}
+FOCUS = {
+    "imagenet1000": 4, "stamp": 2, "coco_human": 2, "flickr8k": 2, "ccs_synth": 2,
+    **dict.fromkeys(THINGS, 3), "seaanimals": 2, "fruitveg36": 2,
+}  # fmt: skip
+
+
+# The inverse temperature that all three terms had reached when the first edition's second run ended.
+LATE_SCALE = 30.0
 
 
 class Scales(nn.Module):
@@ -80,7 +90,14 @@ def region_loss(patches: Tensor, inset: Tensor, texts: Tensor, order: Tensor, *,
 
 
 def step_losses(
-    model: Model, forward: tuple[nn.Module, nn.Module], tables: Tables, index: Tensor, *, side: int, config: Config
+    model: Model,
+    forward: tuple[nn.Module, nn.Module],
+    tables: Tables,
+    index: Tensor,
+    *,
+    side: int,
+    config: Config,
+    places: boxed.Boxes | None = None,
 ) -> dict[str, Tensor]:
     """All terms of the loss, weighted, for the pictures numbered `index`; the last `mosaics` become mosaics."""
     x = augment.augment(tables.pictures[index], side=side, smallest=config.smallest)
@@ -90,16 +107,21 @@ def step_losses(
     fc = model.image.backbone.fc
     with torch.no_grad():
         teacher_logits = fc(forward[1](x).s32.mean((2, 3)))
+    if places is not None:
+        shown, *drawn = boxed.draw(places, tables.pictures, count=config.boxed, side=side)
+        x = torch.cat([x, shown]).to(memory_format=torch.channels_last)
     whole, patch, pooled = forward[0](x)
+    patches = unit(patch.flatten(2).transpose(1, 2))
+    boxed_patches, patches = patches[len(index) :], patches[: len(index)]
+    whole, pooled = whole[: len(index)], pooled[: len(index)]
     shares = (config.extra_share, config.patch_extra_share)
     first, second = (draw_texts(tables, index, share=share) for share in shares)
     cut = int(torch.randint(len(tables.cut_tokens), ()))
     nouns = torch.multinomial(tables.noun_weight, config.nouns)
-    heard = mask_words(tables.tokens[torch.cat([first, second])], config.mask_share)
+    heard = mask_words(hear(tables, torch.cat([first, second]), slips=config.slip_share), config.mask_share)
     said = (heard, tables.cut_tokens[cut], tables.noun_tokens[nouns])
     captions, names, spoken = (unit(model.text(tokens, tokens != 0)) for tokens in said)
     caption, phrase = captions.chunk(2)
-    patches = unit(patch.flatten(2).transpose(1, 2))
     whole = unit(unit(whole) + config.mean_share * unit(patches.mean(1)))
     targets = [
         text_targets(tables, index[:plain], chosen[:plain], share=config.soft_share) for chosen in (first, second)
@@ -110,7 +132,13 @@ def step_losses(
     hidden = tables.cut_shared[cut].masked_fill(seen == 0, 1e30)
     class_terms = {"names": names, "scale": scales[2], "shared": hidden}
     found = unit(model.image.project(invented))
+    named = scales[1] * 0
+    if places is not None:
+        spelled = places.names[int(torch.randint(len(places.names), ()))]
+        called = unit(model.text(spelled, spelled != 0))
+        named = boxed.loss(boxed_patches, *drawn, called, scale=scales[1])
     return {
+        "boxes": config.box_weight * named,
         "whole": losses.contrast(whole[:plain], caption[:plain], scale=scales[0], target=targets[0]) / 2
         + losses.contrast(whole[:plain], phrase[:plain], scale=scales[0], target=targets[1]) / 2,
         "patch": config.patch_weight
@@ -148,13 +176,14 @@ def build_model(config: Config, device: torch.device) -> tuple[Model, nn.Module,
 
 
 def resume(model: Model, start: str) -> None:
-    """Begin from towers that `save` wrote; the classifier stays the published one."""
+    """Begin from towers that `save` wrote, at the temperature they ended with; the classifier stays the published one."""
     from safetensors.torch import load_file
 
     fc = {f"backbone.fc.{key}": value for key, value in model.image.backbone.fc.state_dict().items()}
     model.image.load_state_dict({key: value.float() if value.is_floating_point() else value
                                  for key, value in load_file(f"{start}-image.safetensors").items()} | fc)  # fmt: skip
     model.text.load_state_dict({key: value.float() for key, value in load_file(f"{start}-text.safetensors").items()})
+    model.scales.logs.data.fill_(math.log(LATE_SCALE))
 
 
 def build_optimizer(model: Model, config: Config) -> torch.optim.Optimizer:
@@ -237,7 +266,36 @@ def validate(
     drawn = pictures(parts.drawn) @ probe.embed_texts(model.text, tokens(names)).T
     labels = torch.tensor([names.index(pairs.rows[row]["texts"][0]) for row in parts.drawn], device=device)
     result["drawn"] = probe.hundred_way(drawn, labels)
+    result |= proxies(pairs, parts, pictures, lambda texts: probe.embed_texts(model.text, tokens(texts)))
     model.train()
+    return result
+
+
+def proxies(
+    pairs: Pairs, parts: Split, pictures: Callable[[np.ndarray], Tensor], say: Callable[[list[str]], Tensor]
+) -> dict[str, float]:
+    """Look-alikes of sets held back elsewhere: web captions, single words, classes whose names were never taught."""
+    web = [(text, i) for i, row in enumerate(parts.web) for text in pairs.rows[row]["texts"]]
+    words_of, classes_of = ([pairs.rows[row]["label"].lower() for row in rows] for rows in (parts.words, parts.classes))
+    asked = {
+        "web": ([text for text, _ in web], [i for _, i in web], parts.web),
+        "word": (words_of, list(range(len(words_of))), parts.words),
+    }
+    result = {}
+    for name, (said, owners, rows) in asked.items():
+        shown = pictures(rows)
+        found = probe.recall(say(said) @ shown.T, torch.tensor(owners, device=shown.device))
+        result |= {f"{name}_{key}": value for key, value in found.items() if key != "R@5"}
+        if name == "word":
+            slips = random.Random(0)
+            typed = [wording.misspell(word, slips) if len(word) > 3 else word for word in said]
+            result["typo_R@10"] = probe.recall(say(typed) @ shown.T, torch.tensor(owners, device=shown.device))["R@10"]
+    names = sorted(set(classes_of))
+    shown = pictures(parts.classes)
+    right = torch.tensor([names.index(name) for name in classes_of], device=shown.device)
+    for title, form in (("bare", "{}"), ("photo", "a photo of a {}")):
+        best = (shown @ say([form.format(name) for name in names]).T).argmax(1)
+        result[f"classes_{title}"] = round(100 * (best == right).float().mean().item(), 2)
     return result
 
 
@@ -257,6 +315,20 @@ def class_rows(pairs: Pairs, vocabulary: words.Vocabulary) -> dict[int, int]:
     names = {i: words.plain_name(wording.class_name(row["texts"][0])) for i, row in enumerate(pairs.rows)
              if row["source"] == "imagenet1000"}  # fmt: skip
     return {i: numbers[name] for i, name in names.items() if name in numbers}
+
+
+def hold_back(
+    pairs: Pairs, classes: dict[int, int], vocabulary: words.Vocabulary, config: Config
+) -> tuple[Split, np.ndarray]:
+    """What is trained on and what is kept for measuring, and the rows left out as near to sets held back elsewhere.
+
+    The same pictures are kept in every run of both editions, whatever its seed.
+    """
+    unseen = set(words.pick_unseen(vocabulary, 0))
+    held = {pairs.rows[i]["file"] for i, number in classes.items() if number in unseen}
+    parts = split(pairs.rows, held, seed=0, whole=config.whole)
+    near = near_held_back(Path(config.data), pairs.rows)
+    return replace(parts, train=np.setdiff1d(parts.train, near)), near
 
 
 def train(config: Config) -> None:
@@ -279,17 +351,23 @@ def train(config: Config) -> None:
     pairs = load_pairs(Path(config.data))
     classes = class_rows(pairs, vocabulary)
     unseen = words.pick_unseen(vocabulary, config.seed)
-    held = {pairs.rows[i]["file"] for i, number in classes.items() if number in set(unseen)}
-    parts = split(pairs.rows, held, seed=0, whole=config.whole)
+    parts, near = hold_back(pairs, classes, vocabulary, config)
     model, teacher, text_teacher = build_model(config, device)
     tables = build_tables(pairs, vocabulary, text_teacher, config=config, unseen=unseen, device=device)
     say(
         config=asdict(config),
         rows=len(pairs.rows),
         train=len(parts.train),
+        near_held_back=len(near),
         texts=len(tables.tokens),
         named=len(classes),
     )
+    regions = Path(config.data) / "regions.jsonl"
+    places = None
+    if config.box_weight:
+        places = boxed.read_boxes(regions, pairs.rows, Path(config.data) / "tokenizer.json", device=device)
+    if config.start:
+        say(step=0, start=validate(model, pairs, parts, classes, config, vocabulary, device))
     average = copy.deepcopy(model)
     optimizer = build_optimizer(model, config)
     forward = torch.compile(model.image) if config.compiled else model.image
@@ -310,7 +388,8 @@ def train(config: Config) -> None:
         if not queue:
             queue = list(batches(parts.train, repeats, batch=config.batch, rng=rng).to(device))
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
-            terms = step_losses(model, (forward, frozen), tables, queue.pop(), side=side, config=config)
+            terms = step_losses(model, (forward, frozen), tables, queue.pop(), side=side, config=config,
+                                places=places)  # fmt: skip
             loss = torch.stack(list(terms.values())).sum()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
