@@ -80,7 +80,7 @@ def draw(boxes: Boxes, pictures: Tensor, *, count: int, side: int) -> tuple[Tens
 
 def loss(patches: Tensor, found: Tensor, labels: Tensor, names: Tensor, *, scale: Tensor) -> Tensor:
     """Patches `(n, p, d)` of drawn photographs: cross entropy of each box's mean patch against the classes' names."""
-    n, p, d = patches.shape
+    n, p, _ = patches.shape
     real = labels.flatten() >= 0
     owner = torch.arange(n, device=labels.device).repeat_interleave(labels.shape[1])[real]
     inside = augment.box_coverage(found.reshape(-1, 4)[real], grid=round(p**0.5))

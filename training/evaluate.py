@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 
-from wherein.encoders import Encoded
+from wherein.encoders import Encoded, mini
 from wherein.encoders.mini import MiniEncoder
 from wherein.images.image import decode
 
@@ -32,7 +32,8 @@ def captions(encoder: MiniEncoder, folder: Path) -> dict[str, float]:
     """Text→image recall at 1, 5 and 10, in percent."""
     rows = [json.loads(line) for line in (folder / "captions.jsonl").read_text().splitlines()]
     images = embed(encoder, [folder / row["image"] for row in rows]).global_
-    texts = encoder.texts([text for row in rows for text in row["captions"]])
+    said = [text for row in rows for text in row["captions"]]
+    texts = np.concatenate([encoder.texts(said[at : at + 32]) for at in range(0, len(said), 32)])
     owners = np.array([number for number, row in enumerate(rows) for _ in row["captions"]])
     scores = texts @ images.T
     ranks = (scores > scores[np.arange(len(owners)), owners][:, None]).sum(1)
@@ -122,7 +123,9 @@ def main() -> None:
     """Print one JSON object per measurement."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the eval folder")
+    parser.add_argument("--weights", type=Path, default=mini.WEIGHTS)
     args = parser.parse_args()
+    mini.WEIGHTS = args.weights
     encoder = MiniEncoder()
     print(json.dumps({"speed": speed(encoder)}))
     print(json.dumps({"captions": captions(encoder, args.data / "captions")}))

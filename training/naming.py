@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import vocabulary as words
+from wherein.encoders import mini
 from wherein.encoders.mini import MiniEncoder
 from wherein.images.image import decode
 
@@ -84,7 +85,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rcc", type=Path, required=True)
     parser.add_argument("--vocabulary", type=Path)
+    parser.add_argument("--weights", type=Path, default=mini.WEIGHTS)
     args = parser.parse_args()
+    mini.WEIGHTS = args.weights
     taught = words.class_numbers(words.read(args.vocabulary)) if args.vocabulary else {}
     encoder, found = MiniEncoder(), list(photographs(args.rcc))
     names = sorted({name for name, _ in found})

@@ -78,7 +78,10 @@ def main() -> None:
     models = [Model(*load_towers(path)).to(device, memory_format=torch.channels_last) for path in args.towers]
     count = len(models)
     alone = [[float(a == b) for a in range(count)] for b in range(count)]
-    shares = [[float(part) for part in given.removeprefix("=").split(",")] for given in args.shares] or [*alone, [1 / count] * count]
+    shares = [[float(part) for part in given.removeprefix("=").split(",")] for given in args.shares] or [
+        *alone,
+        [1 / count] * count,
+    ]
     chosen = np.sort(np.random.default_rng(0).choice(parts.train, min(8192, len(parts.train)), replace=False))
     pictures = torch.from_numpy(pairs.pictures[chosen]).to(device)
     best: tuple[float, Model] | None = None

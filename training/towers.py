@@ -192,7 +192,9 @@ class Layer(nn.Module):
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
         else:
             # Spelled out: this is what `export.py` traces, and what `wherein` has always computed.
-            mixed = ((q @ k.transpose(-1, -2)) * (width // self.heads) ** -0.5 + bias).float().softmax(-1).to(v.dtype) @ v
+            mixed = ((q @ k.transpose(-1, -2)) * (width // self.heads) ** -0.5 + bias).float().softmax(-1).to(
+                v.dtype
+            ) @ v
         mixed = mixed.transpose(1, 2).reshape(n, t, width)
         x = self.norm_attention(x + F.dropout(self.out(mixed), 0.1, self.training))
         fed = self.outer(F.gelu(self.inner(x)))

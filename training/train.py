@@ -176,7 +176,7 @@ def build_model(config: Config, device: torch.device) -> tuple[Model, nn.Module,
 
 
 def resume(model: Model, start: str) -> None:
-    """Begin from towers that `save` wrote, at the temperature they ended with; the classifier stays the published one."""
+    """Begin from towers that `save` wrote, at their last temperature; the classifier stays the published one."""
     from safetensors.torch import load_file
 
     fc = {f"backbone.fc.{key}": value for key, value in model.image.backbone.fc.state_dict().items()}

@@ -28,6 +28,7 @@ from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Calibration, Curves, Judgement
 from wherein.search.local import OnStep, no_step
 from wherein.search.outlines import Outliner
+from wherein.search.reading import read_query
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import RowScorer
 from wherein.search.unknown import unknown_words
@@ -186,7 +187,8 @@ class Collection(Upkeep):
         hits = [self._hit(view, found) for found in ranked.candidates]
         said = notes(asked.query, asked.method) + ranked.notes + self._shortfalls(view, asked.method)
         if curve is not None and measured is not None:
-            unknown = unknown_words(asked.query, self._encoder(asked.method.encoder or self.encoder))
+            encoder = self._encoder(asked.method.encoder or self.encoder)
+            unknown = unknown_words(read_query(asked.query, encoder)[0], encoder)
             sure = unknown.less_sure(curve.confidence(measured.values())).tolist()
             hits = [replace(hit, confidence=confidence) for hit, confidence in zip(hits, sure, strict=True)]
         elif asked.min_confidence is not None and hits:

@@ -46,6 +46,7 @@ ORDER = (
     "search.crops",
     "search.scorers",
     "search.style",
+    "search.reading",
     "search.unknown",
     "search.words",
     "search.local",

@@ -18,6 +18,7 @@ from wherein.arrays import Floats
 from wherein.encoders import Encoded
 from wherein.encoders.hubs import Hubs
 from wherein.encoders.onnx import session
+from wherein.encoders.reading import in_english, mended
 from wherein.encoders.words import Lexicon
 from wherein.errors import SpecError
 from wherein.images.image import Image, Pixels
@@ -96,9 +97,16 @@ class MiniEncoder:
         """The words of a text that neither its tokenizer nor its training can have taught it."""
         return self._lexicon.unknown(str(self._tokenizer.normalizer.normalize_str(text)))
 
+    def read(self, text: str) -> str:
+        """A text of another language in English, and misspelled words mended."""
+        lexicon = self._lexicon
+        english = in_english(text, taught=lexicon.taught)
+        return mended(english, words=lexicon.words, listed=lexicon.listed, taught=lexicon.taught)
+
     @cached_property
     def _lexicon(self) -> Lexicon:
-        return Lexicon(tuple(self._tokenizer.get_vocab()), WEIGHTS / KNOWN_WORDS)
+        tokens = self._tokenizer.get_vocab()
+        return Lexicon(sorted(tokens, key=tokens.__getitem__), WEIGHTS / KNOWN_WORDS)
 
     @cached_property
     def _hubs(self) -> Hubs:

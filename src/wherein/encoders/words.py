@@ -46,6 +46,7 @@ class Lexicon:
     """The words that a tower knows: those of its tokenizer, and hashes of those of its training texts."""
 
     def __init__(self, tokens: Sequence[str], trained: Path) -> None:
+        self._ordered = tuple(tokens)
         self._tokens = frozenset(token for token in tokens if token.isalpha())
         self._hashes = frozenset(np.load(trained, allow_pickle=False).tolist())
 
@@ -54,16 +55,28 @@ class Lexicon:
         words = dict.fromkeys(re.findall(r"[^\W\d_]+", text))
         return tuple(word for word in words if not self._knows(word))
 
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The tokenizer's whole words, the commonest first: that is the order of its vocabulary."""
+        return tuple(token for token in self._ordered if token.isascii() and token.isalpha())
+
+    def taught(self, word: str) -> bool:
+        """Whether training texts held a word, or its singular."""
+        return word_hash(word) in self._hashes or word_hash(word.removesuffix("s")) in self._hashes
+
+    def listed(self, word: str) -> bool:
+        """Whether a word, or its singular, is whole in the tokenizer or was in training texts."""
+        return self._listed(word) or self._listed(word.removesuffix("s"))
+
     def _knows(self, word: str) -> bool:
         if not word.isascii():
             return word in self._tokens
         if len(word) < _SHORTEST:
             return True
         return (
-            self._listed(word)
-            or self._listed(word.removesuffix("s"))
+            self.listed(word)
             or self._likelihood(word) >= LEAST_LIKELY
-            or any(self._listed(meant) for meant in _slips(word) if len(meant) >= min(_SHORTEST + 1, len(word)))
+            or any(self._listed(meant) for meant in one_slip_away(word) if len(meant) >= min(_SHORTEST + 1, len(word)))
         )
 
     def _listed(self, word: str) -> bool:
@@ -105,7 +118,7 @@ def _triples(word: str) -> list[str]:
     return [marked[start : start + 3] for start in range(len(marked) - 2)]
 
 
-def _slips(word: str) -> Iterator[str]:
+def one_slip_away(word: str) -> Iterator[str]:
     """The words one slip away: two letters swapped and, from four letters on, one too many, wrong or missing."""
     halves = [(word[:cut], word[cut:]) for cut in range(len(word) + 1)]
     yield from (left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1)

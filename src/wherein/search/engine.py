@@ -20,6 +20,7 @@ from wherein.limits import checkpoint
 from wherein.search.background import Background
 from wherein.search.clips import best_of_each, others_of
 from wherein.search.local import LocalIndex, query_features
+from wherein.search.reading import read_query
 from wherein.search.sources import EmbeddingSource, FusedSource, Group, LocalSource, Source
 from wherein.search.style import asks_for_style
 from wherein.search.unknown import unknown_words
@@ -106,6 +107,7 @@ def rank(
     clips: Ints | None = None,
 ) -> Ranked:
     """The best k images, among those `allowed`; with `clips` (images,), the clip of each, one image of a clip."""
+    query, read = read_query(query, encoder) if method.embeds else (query, ())
     sources = list[Source]()
     if method.embeds:
         sources.append(EmbeddingSource(asked_groups(query, encoder, method), view, encoder))
@@ -122,7 +124,7 @@ def rank(
     found = zip(top.images.tolist(), top.scores.tolist(), source.regions(top.images), strict=True)
     ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), source.kind, source)
     context = Context(query, method, encoder, view, examples, allowed if clips is None else hits, k)
-    said = unknown.notes + _too_plain(examples) + source.notes(top, k)
+    said = read + unknown.notes + _too_plain(examples) + source.notes(top, k)
     for step in steps:
         checkpoint()
         ranked = step(context, ranked)

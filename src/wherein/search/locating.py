@@ -35,6 +35,7 @@ from wherein.localizers.edges import enlarged, outlined
 from wherein.localizers.similar import seen_again
 from wherein.search.engine import Candidate, Context
 from wherein.search.local import query_features
+from wherein.search.reading import read_query
 from wherein.search.views import View
 from wherein.values.masks import box_mask, check_aspect, to_polygons
 from wherein.values.query import Part, Query
@@ -164,6 +165,7 @@ def places(query: Query) -> tuple[Box, ...]:
 
 def sought_of(query: Query, encoder: Encoder, family: FeatureFamily | None = None) -> Sought:
     """A query's embeddings, the grids of its examples and, with a family of local features, their keypoints."""
+    query, _ = read_query(query, encoder)
     wanted = [part for part in query.parts if not part.negative]
     avoided = [part for part in query.parts if part.negative]
     vectors, patches, dense = _embedded(wanted, encoder)

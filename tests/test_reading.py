@@ -1,0 +1,92 @@
+"""Slips of the finger and other languages are read before they are embedded, and a note says how."""
+
+from pathlib import Path
+
+import pytest
+
+import wherein
+from wherein import Query
+from wherein.demo import PHOTOS
+from wherein.encoders import load
+from wherein.encoders.mini import MiniEncoder
+from wherein.search.reading import read_query
+
+
+@pytest.fixture(scope="module")
+def mini() -> MiniEncoder:
+    return MiniEncoder()
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        pytest.param("elefant", "elephant", id="as it sounds"),
+        pytest.param("a red bycicle", "a red bicycle", id="as it sounds, in a sentence"),
+        pytest.param("elehpant", "elephant", id="two letters swapped"),
+        pytest.param("tractr", "tractor", id="a letter left out"),
+        pytest.param("a Restuarant at night", "a restaurant at night", id="only that word changes"),
+    ],
+)
+def test_a_misspelled_word_is_read_as_the_word_that_was_taught(mini: MiniEncoder, text: str, read: str) -> None:
+    assert mini.read(text) == read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a dog",
+        "two schnauzers eat zucchini",
+        "labradoodle gullfoss",
+        "okapi",
+        "BMW",
+        "pies",
+        "chat",
+        "something odd",
+        "4x4 2019",
+        "xqzvk",
+    ],
+)
+def test_words_that_may_be_right_stay(mini: MiniEncoder, text: str) -> None:
+    assert mini.read(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Elefant", "elephant"),
+        ("ein roter Hund", "a red dog"),
+        ("perro en la playa", "dog in the beach"),
+        ("un chat noir", "a black cat"),
+        ("una bicicletta rossa", "a red bicycle"),
+        ("um cavalo branco", "a white horse"),
+        ("hond op het strand", "dog on the beach"),
+        ("słoń", "elephant"),
+        ("köpek", "dog"),
+        ("слон", "elephant"),
+        ("自転車", "bicycle"),
+        ("大象", "elephant"),
+        ("자전거", "bicycle"),
+    ],
+)
+def test_other_languages_are_read_as_english(mini: MiniEncoder, text: str, read: str) -> None:
+    assert mini.read(text) == read
+
+
+def test_only_encoders_of_one_language_read() -> None:
+    asked = Query.of("elefant")
+    assert read_query(asked, load("toy")) == (asked, ())
+    read, notes = read_query(asked, load("mini"))
+    assert (str(read), notes) == ("elephant", ("read as: elephant",))
+    assert read_query(read, load("mini")) == (read, ())
+
+
+def test_a_search_in_another_language_finds_what_english_finds_and_says_so(tmp_path: Path) -> None:
+    with wherein.open(tmp_path, create=True) as collection:
+        collection.add(*sorted(PHOTOS.glob("*.jpg"))[:12])
+        english = collection.search("a red bicycle", k=12)
+        foreign = collection.search("ein rotes Fahrrad", k=12, locate=True)
+    assert [hit.image_id for hit in foreign] == [hit.image_id for hit in english]
+    assert [hit.confidence for hit in foreign] == [hit.confidence for hit in english]
+    assert foreign.notes[0] == "read as: a red bicycle"
+    assert foreign.query == "ein rotes Fahrrad"
+    assert not any("read as" in note for note in english.notes)
