@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 import wherein
+from wherein.bench.evaluation import Evaluation
 from wherein.bench.subregion.dataset import load
+from wherein.server.problems import Problem
 from wherein.server.routes.explore import project
 from wherein.server.settings import Settings
 from wherein.server.study import GROUPS, questions_of, results, sheet
@@ -50,6 +53,18 @@ def test_annotations_come_out_as_the_benchmark_reads_them(http: httpx.Client, tm
     # Frames count by folder, then file: blue, holiday/half, holiday/third, red.
     assert (one.frame, three.frame) == (3, 1)
     assert files.read("frames.txt").decode().split() == ["blue.png", "holiday/half.png", "holiday/third.png", "red.png"]
+
+
+def test_an_export_is_scored_on_the_frames_it_names_whatever_their_depth(
+    http: httpx.Client, tmp_path: Path, folder: Path, go: Callable[..., Evaluation]
+) -> None:
+    red = {"box": [0, 0, 0.5, 0.5], "short": "red", "long": "red"}
+    assert http.post(f"{HERE}/annotations", json=annotation("red.png", red)).status_code == 201
+    root = tmp_path / "exported"
+    zipfile.ZipFile(io.BytesIO(http.get(f"{HERE}/annotations/export").content)).extractall(root)
+    shutil.copytree(folder, root / "frames", ignore=shutil.ignore_patterns(".wherein"))
+    scores = go("subregion", root, tmp_path / "out").scores  # red.png lies in no folder, half.png in one
+    assert scores["skippable"]["long"]["R@1"] == 1.0
 
 
 def test_each_image_is_shown_once_to_an_author(http: httpx.Client) -> None:
@@ -97,6 +112,17 @@ def test_sixteen_questions_with_three_true_among_twelve() -> None:
         assert (len(shown), len(set(shown)), sorted(own)) == (12, 12, page["true"])
         assert page["query"]["image_id"] not in shown
         assert all(("box" in item) is page["outlines"] for item in page["candidates"])
+
+
+def test_selections_without_outlines_make_no_question() -> None:
+    kept = {f"q{n}": [{"image_id": f"{n}/{i}", "box": [0, 0, 1, 1]} for i in range(5)] for n in range(5)}
+    kept["q2"][3] = {"image_id": "2/3", "box": None, "mask": None}
+    assert [question["name"] for question in questions_of(kept)] == ["q0", "q1", "q3", "q4"]
+    kept["q4"][1] = {"image_id": "4/1"}
+    with pytest.raises(Problem, match=r"there are 3\. .*have no outline: q2, q4; keep hits that were outlined"):
+        questions_of(kept)
+    kept["q4"][0], kept["q4"][1] = {"image_id": "4/0"}, {"image_id": "4/1", "box": [0, 0, 1, 1]}
+    assert len(questions_of(kept)) == 4  # the query is shown as it is
 
 
 def test_outlines_are_counterbalanced() -> None:

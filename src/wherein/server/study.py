@@ -24,16 +24,25 @@ Item = dict[str, Any]
 
 
 def questions_of(selections: dict[str, list[Item]]) -> list[dict[str, Any]]:
-    """A question per selection of four images or more: the first is the query, the others show it too."""
-    usable = [(name, items) for name, items in sorted(selections.items()) if len(items) > TRUE]
+    """A question per selection of four images or more: the first is the query, the others show it too, outlined."""
+    large = [(name, items) for name, items in sorted(selections.items()) if len(items) > TRUE]
+    bare = [name for name, items in large if not all(_outlined(item) for item in items[1:])]
+    usable = [(name, items) for name, items in large if name not in bare]
     count = min(QUESTIONS, len(usable) - len(usable) % 4)
     if count < 4:
+        named = ", ".join(bare[:4]) + (" …" if len(bare) > 4 else "")
+        missing = f" Selections with images that have no outline: {named}; keep hits that were outlined." if bare else ""
         raise Problem(
             422,
-            f"a study needs 4, 8, 12 or 16 selections of at least {TRUE + 1} images each, the first one the query; "
-            f"there are {len(usable)}. Keep more in the view Curate.",
+            f"a study needs 4, 8, 12 or 16 selections of at least {TRUE + 1} images each, the first one the query and "
+            f"the others outlined; there are {len(usable)}. Keep more in the view Curate.{missing}",
         )
     return [{"name": name, "query": items[0], "true": items[1:]} for name, items in usable[:count]]
+
+
+def _outlined(item: Item) -> bool:
+    """Whether a kept image says where in it the thing is: half of the questions show that."""
+    return item.get("mask") is not None or item.get("box") is not None
 
 
 def sheet(study: dict[str, Any], participant: str, group: int) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ export async function show(view) {
   const name = h("input", { type: "text", placeholder: "name of a new study", "aria-label": "Name of a new study", required: true });
   view.replaceChildren(h("section", { class: "sheet" },
     h("h1", {}, "User study"),
-    h("p", { class: "quiet" }, "Sixteen questions: which three of twelve candidates show the query? Half of them come with outlines, counterbalanced over four groups. A study is made from selections of at least four images each; the first image is the query."),
+    h("p", { class: "quiet" }, "Sixteen questions: which three of twelve candidates show the query? Half of them come with outlines, counterbalanced over four groups. A study is made from selections of at least four images each; the first image is the query, the others were kept with their outlines."),
     h("ul", { class: "studies" }, all.map((study) => h("li", { class: "row wrap" },
       h("strong", {}, study.name), h("span", { class: "quiet" }, `${study.questions} questions, ${study.participants} begun`), h("span", { class: "grow" }),
       h("button", { type: "button", class: "solid", onclick: () => take(view, study.name).catch(tell) }, "Take part"),

@@ -11,6 +11,8 @@ from wherein.errors import DataError
 FRAME_WH: Final = (682, 384)
 SETS: Final = {"skippable": "skippable", "non-skippable": "non_skippable"}
 TEXTS: Final = ("short", "long")
+FRAMES: Final = "frames.txt"
+"""Beside the annotations: the path of every frame in the order of its number, one a line."""
 IMAGE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 
 
@@ -90,13 +92,37 @@ def _rect(values: list[Any], *, where: str) -> tuple[float, float, float, float]
 
 
 def frames_of(folder: Path) -> tuple[str, ...]:
-    """Frame paths relative to `folder` in the order `frameIdx` counts them: sorted folders, sorted files."""
-    return tuple(
-        f"{video.name}/{frame.name}"
-        for video in sorted(path for path in folder.iterdir() if path.is_dir())
-        for frame in sorted(video.iterdir())
-        if frame.suffix.lower() in IMAGE_SUFFIXES
-    )
+    """Frame paths relative to `folder` in the order `frameIdx` counts them.
+
+    That is the order of `frames.txt` beside the folder, which an export of our annotations has; without one, sorted
+    folders and their sorted files, as the study counts them.
+    """
+    listed = folder.parent / FRAMES
+    if listed.is_file():
+        return _listed_frames(listed, folder)
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file())
+    names = tuple(path.relative_to(folder).as_posix() for path in found)
+    stray = next((name for name in names if name.count("/") != 1), None)
+    if stray is not None:
+        raise DataError(
+            f"{folder / stray} does not lie in the folder of a video, so nobody can say which number it has: move it, "
+            f"or list every frame in {listed}, one path a line, in the order that frameIdx counts"
+        )
+    return names
+
+
+def _listed_frames(path: Path, folder: Path) -> tuple[str, ...]:
+    names = tuple(line for line in path.read_text(encoding="utf-8").splitlines() if line)
+    if len(set(names)) < len(names):
+        double = next(name for number, name in enumerate(names) if name in names[:number])
+        raise DataError(f"{path}: lists {double} twice; every frame has one number")
+    absent = [name for name in names if not (folder / name).is_file()]
+    if absent:
+        raise DataError(
+            f"{path}: {len(absent)} of {len(names)} frames are not below {folder}, first {absent[0]}; "
+            "put the images there as they were annotated"
+        )
+    return names
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import Field
 
-from wherein.bench.subregion.dataset import FRAME_WH, SETS
+from wherein.bench.subregion.dataset import FRAME_WH, FRAMES, SETS
 from wherein.server import documents
 from wherein.server.library import Served
 from wherein.server.problems import Problem
@@ -129,7 +129,7 @@ async def export_annotations(served: ServedHere) -> Response:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, records in written(served, frames).items():
             archive.writestr(path, json.dumps(records, ensure_ascii=False, indent=1))
-        archive.writestr("frames.txt", "".join(f"{frame}\n" for frame in frames))
+        archive.writestr(FRAMES, "".join(f"{frame}\n" for frame in frames))
     headers = {"content-disposition": "attachment; filename=annotations.zip"}
     return Response(buffer.getvalue(), media_type="application/zip", headers=headers)
 
