@@ -362,7 +362,10 @@ def test_subregion_annotations_and_frames(tmp_path: Path) -> None:
         subregion.frames_of(tmp_path / "frames")
     (tmp_path / "frames.txt").write_text("0.jpg\nb/2.jpg\na/1.png\n")
     assert subregion.frames_of(tmp_path / "frames") == ("0.jpg", "b/2.jpg", "a/1.png")
-    for lines, message in (("0.jpg\n0.jpg\n", "lists 0.jpg twice"), ("0.jpg\nc/1.jpg\n", "1 of 2 frames are not below")):
+    for lines, message in (
+        ("0.jpg\n0.jpg\n", "lists 0.jpg twice"),
+        ("0.jpg\nc/1.jpg\n", "1 of 2 frames are not below"),
+    ):
         (tmp_path / "frames.txt").write_text(lines)
         with pytest.raises(DataError, match=message):
             subregion.frames_of(tmp_path / "frames")

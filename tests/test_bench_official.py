@@ -14,8 +14,10 @@ import wherein
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.journal import Journal
+from wherein.bench.run import Plan, run
 from wherein.bench.searchad.variants import confusion, size_thirds
 from wherein.bench.subregion.task import target_only
+from wherein.bench.task import Options
 from wherein.errors import DataError, SpecError
 
 Paint = Callable[..., Path]
@@ -208,6 +210,30 @@ def test_pixel_run_locates_with_a_method_that_says_where(
     assert ("mAP@50:5:95" in found.scores["medium"]) == (task == "database")
     matches = np.load(tmp_path / "out/predictions/proxford_matches.npy", allow_pickle=True).item()
     assert set(matches) == {"qimlist_0_imlist_0", "qimlist_0_imlist_1", "qimlist_1_imlist_2"}
+
+
+@pytest.mark.parametrize("task", ["database", "pairs"])
+def test_pairs_are_located_whatever_their_rank(
+    tmp_path: Path, task: str, paint_square: Paint, go: Go, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wherein.search.steps.locate.LOCATED_MOST", 10)  # not 500, which more images would exceed
+    data = make_revisited(tmp_path / "data", paint_square, labels=True)
+    for number in range(12):
+        paint_square(tmp_path / f"million/{number}.png", "red", "red", "red", "yellow")
+    kept = {"method": "toy:2+locate", "task": task}
+    plain = go("proxford", data, tmp_path / "a", **kept)
+    crowded = go("proxford", data, tmp_path / "b", distractors=str(tmp_path / "million"), **kept)
+    assert all(min(ious) > 0.3 for ious in plain.scores["ious"].values())
+    assert crowded.scores["ious"] == plain.scores["ious"]
+
+
+def test_the_pairs_task_needs_only_the_images_of_its_pairs(tmp_path: Path, paint_square: Paint) -> None:
+    data, home = make_revisited(tmp_path / "data", paint_square, labels=True), tmp_path / "home"
+    pairs = Plan("proxford", data, "toy:2+locate", tmp_path / "pairs", options=Options(task="pairs"), home=home)
+    alone = run(replace(pairs, home=None)).scores["ious"]
+    assert sorted(path.stem for path in (tmp_path / "pairs/images").iterdir()) == ["blue", "red", "reddish"]
+    run(Plan("proxford", data, "toy:2+locate", tmp_path / "database", home=home))
+    assert run(replace(pairs, out=tmp_path / "shared")).scores["ious"] == alone
 
 
 def test_subregion_run_and_its_box_statistics(tmp_path: Path, subregion_data: Path, go: Go) -> None:

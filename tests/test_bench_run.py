@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import wherein
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.journal import Journal
 from wherein.bench.run import Plan, load_evaluation, run
-from wherein.bench.staging import stage
+from wherein.bench.staging import Stage
+from wherein.bench.task import Options
 from wherein.errors import DataError, SpecError
 
 Paint = Callable[..., Path]
@@ -237,7 +239,57 @@ def test_methods_are_checked_before_anything_is_made(tmp_path: Path, covers_data
 
 def test_staging_links_and_refuses_missing_files(tmp_path: Path, paint_square: Paint) -> None:
     source = paint_square(tmp_path / "a.png", "red")
-    folder = stage({"x/a.png": source}, tmp_path / "images")
+    folder = Stage({"x/a.png": source}, tmp_path / "one/images").make()
     assert (folder / "x/a.png").read_bytes() == source.read_bytes()
     with pytest.raises(DataError, match="do not exist"):
-        stage({"b.png": tmp_path / "b.png"}, tmp_path / "other")
+        Stage({"b.png": tmp_path / "b.png"}, tmp_path / "other/images").make()
+    assert not (tmp_path / "other").exists()
+
+
+def test_staging_that_was_stopped_goes_on(tmp_path: Path, paint_square: Paint) -> None:
+    files = {f"{colour}.png": paint_square(tmp_path / f"{colour}.png", colour) for colour in ("red", "blue")}
+    folder = Stage(files, tmp_path / "run/images").make()
+    (folder / "blue.png").unlink()
+    Stage(files, tmp_path / "run/images").make()
+    assert sorted(path.name for path in folder.iterdir()) == ["blue.png", "red.png"]
+
+
+def test_a_refused_run_leaves_a_shared_collection_as_it_was(tmp_path: Path, searchad_data: Path) -> None:
+    home = tmp_path / "home"
+    plan = Plan("searchad", searchad_data, "toy", tmp_path / "val", home=home)
+    first = run(plan).scores["overall"]
+    before = sorted(path.relative_to(home) for path in home.rglob("*"))
+    for other in (Options(split="train"), Options(longest_side=16)):
+        with pytest.raises(DataError, match="belongs to another run"):
+            run(replace(plan, out=tmp_path / "other", options=other))
+        assert sorted(path.relative_to(home) for path in home.rglob("*")) == before
+        assert not (tmp_path / "other").exists()
+    assert run(replace(plan, out=tmp_path / "again")).scores["overall"] == first
+
+
+def test_a_folder_of_another_run_is_refused_before_a_collection_is_made(
+    tmp_path: Path, covers_data: Path, go: Go
+) -> None:
+    go("covers", covers_data, tmp_path / "out")
+    with pytest.raises(DataError, match="holds another run"):
+        run(Plan("covers", covers_data, "toy:2", tmp_path / "out", home=tmp_path / "home"))
+    assert not (tmp_path / "home").exists()
+
+
+def test_the_method_is_warm_before_the_first_timed_query(
+    tmp_path: Path, covers_data: Path, go: Go, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, path in enumerate(sorted(covers_data.rglob("*.png"))):  # pictures with corners, which have words
+        texture = np.random.default_rng(number).integers(0, 256, (30, 40, 3), dtype=np.uint8)
+        PIL.Image.fromarray(texture).resize((240, 180), PIL.Image.Resampling.BICUBIC).save(path)
+    found, search = list[tuple[str, int]](), wherein.Collection.search
+
+    def seen(self: wherein.Collection, query: Any, **options: Any) -> wherein.Ranking:
+        found.append((str(options["method"]), len(list((self.folder / "derived").rglob("codebook*")))))
+        return search(self, query, **options)
+
+    monkeypatch.setattr(wherein.Collection, "search", seen)
+    go("covers", covers_data, tmp_path / "out", method="toy+bow")
+    assert {method for method, _ in found} == {"toy+bow"}
+    assert len(found) == 1 + 6  # once to warm, then every query
+    assert all(codebooks == 1 for _, codebooks in found), "visual words were made before anything was asked"

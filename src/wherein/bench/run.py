@@ -22,7 +22,7 @@ from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.journal import Journal, SetupLog
 from wherein.bench.registry import load_task
 from wherein.bench.report import json_safe
-from wherein.bench.staging import reduce, stage
+from wherein.bench.staging import Stage, reduce
 from wherein.bench.task import Answers, Options, Question, Task
 from wherein.encoders import load
 from wherein.errors import DataError
@@ -76,11 +76,15 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     for folder in (plan.out, plan.indexed):
         if folder.resolve().is_relative_to(plan.data.resolve()):
             raise DataError(f"{folder} lies inside the data, which is only read; choose a folder outside {plan.data}")
+    images = _images(plan, task)
+    images.check()
+    _require_own(plan, plan.identity())
     with wherein.open(plan.indexed / "collection", create=True, encoder=method.encoder) as collection:
         encoder = method.encoder or collection.encoder
         _claim(plan, weights=load(encoder).digest)
         journal = Journal(plan.out / "answers.ndjson")
-        warnings = _index(plan, task, collection, journal=journal, watch=watch)
+        warnings = _index(plan, images, collection, journal=journal, watch=watch)
+        _tag(task, collection)
         image_ids = tuple(sorted({*task.images(), *collection.image_ids()}))
         _ask(plan, task, collection, image_ids=image_ids, journal=journal, watch=watch)
         size = bytes_per_image(collection, method)
@@ -95,13 +99,17 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
 
 def _claim(plan: Plan, *, weights: str) -> None:
     """Write run.json, or refuse a folder that holds another run; other weights make another run."""
-    path = plan.out / "run.json"
     asked = plan.identity() | {"weights": weights}
-    if not path.is_file():
+    _require_own(plan, asked)
+    if not (plan.out / "run.json").is_file():
         plan.out.mkdir(parents=True, exist_ok=True)
-        write_json(path, asked)
-        return
-    found = read_json(path)
+        write_json(plan.out / "run.json", asked)
+
+
+def _require_own(plan: Plan, asked: Mapping[str, Any]) -> None:
+    """Refuse a folder whose run.json asks for something else."""
+    path = plan.out / "run.json"
+    found = read_json(path) if path.is_file() else asked
     for name, value in asked.items():
         if found.get(name) != value:
             raise DataError(
@@ -110,12 +118,18 @@ def _claim(plan: Plan, *, weights: str) -> None:
             )
 
 
-def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, watch: Watch) -> tuple[str, ...]:
-    """Bring the collection up to date; what could not be indexed is a warning."""
+def _images(plan: Plan, task: Task) -> Stage:
+    """What is searched; a task that looks only at images it names needs no distractors."""
     files = dict(task.images())
-    if plan.options.distractors:
+    if plan.options.distractors and task.searches_all:
         files |= _distractors(Path(plan.options.distractors))
-    folder = stage(files, plan.indexed / "images", longest_side=plan.options.longest_side)
+    side = plan.options.longest_side
+    return Stage(files, plan.indexed / "images", longest_side=side, within=not task.searches_all)
+
+
+def _index(plan: Plan, images: Stage, collection: Collection, *, journal: Journal, watch: Watch) -> tuple[str, ...]:
+    """Bring the collection up to date; what could not be indexed is a warning."""
+    folder = images.make()
     method = Method.parse(plan.method)
     log, before = SetupLog(plan.indexed / "setup.ndjson"), time.perf_counter()
     report = None
@@ -135,7 +149,6 @@ def _index(plan: Plan, task: Task, collection: Collection, *, journal: Journal, 
             f"images changed since {len(journal)} questions of {plan.out} were answered; choose another --out, "
             "or delete the folder"
         )
-    _tag(task, collection)
     skipped = report.skipped if report else []
     if not skipped:
         return ()
@@ -168,22 +181,31 @@ def _ask(
     method = Method.parse(plan.method)
     pending = [question for question in questions if question.question_id not in journal]
     if pending:
-        _warm(collection, pending[0].query, method)
+        _warm(plan, collection, _reduced(pending[0], plan).query)
+    indexed = frozenset(collection.image_ids())
     for number, question in enumerate(questions):
         watch(Step("asking", number, len(questions)))
         if question.question_id in journal:
             continue
-        search = _Timed(collection, method=method)
+        search = _Timed(collection, method=method, indexed=indexed)
         kept = task.ask(_reduced(question, plan), search, position)
         journal.answer(question.question_id, seconds=search.seconds, kept=kept, score_kind=search.score_kind)
         journal.note(search.notes)
     watch(Step("asking", len(questions), len(questions)))
 
 
-def _warm(collection: Collection, query: Query, method: Method) -> None:
-    """Load the encoder and the whole-image layer: the first query is not to pay for what the others share."""
-    placeless = Query(parts=tuple(replace(part, where=None) for part in query.parts))
-    collection.search(placeless, k=1, method=Method(encoder=method.encoder, search="whole"))
+def _warm(plan: Plan, collection: Collection, query: Query) -> None:
+    """Ask the first question once, untimed: no timed one pays for loading an encoder or making visual words.
+
+    What the method prepares for all questions counts as setup.
+    """
+    method, before = Method.parse(plan.method), time.perf_counter()
+    collection.prepare(query, method=method)
+    seconds = time.perf_counter() - before
+    SetupLog(plan.indexed / "setup.ndjson").add(
+        encoder=method.encoder or collection.encoder, layers=method.layers, seconds=seconds
+    )
+    collection.search(query, k=1, method=method)
 
 
 def _reduced(question: Question, plan: Plan) -> Question:
@@ -209,19 +231,28 @@ class _Timed:
 
     collection: Collection
     method: Method
+    indexed: frozenset[str]
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     score_kind: str = ""
 
     def __call__(
-        self, query: Query, *, k: int | None = None, method: Method | None = None, tags: Sequence[str] = ()
+        self,
+        query: Query,
+        *,
+        k: int | None = None,
+        method: Method | None = None,
+        tags: Sequence[str] = (),
+        among: Sequence[str] | None = None,
+        timed: bool = True,
     ) -> Ranking:
-        """Search; a filtered search serves the protocol, not the user, and is not timed."""
+        """Search, and count the time it takes."""
         started = time.perf_counter()
-        hits = self.collection.search(
-            query, k=k or max(len(self.collection), 1), method=method or self.method, tags=tags
-        )
-        self.seconds += 0.0 if tags else time.perf_counter() - started
+        most = k or max(len(self.collection), 1)
+        how = method or self.method
+        named = None if among is None else [image_id for image_id in among if image_id in self.indexed]
+        hits = self.collection.search(query, k=most, method=how, tags=tags, among=named, frames=True)
+        self.seconds += time.perf_counter() - started if timed else 0.0
         self.notes = (*self.notes, *hits.notes)
         self.score_kind = hits.score_kind
         return hits

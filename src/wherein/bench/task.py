@@ -23,9 +23,19 @@ class Search(Protocol):
     """The engine as a task sees it: the run's method unless another is named, every image unless k is."""
 
     def __call__(
-        self, query: Query, *, k: int | None = None, method: Method | None = None, tags: Sequence[str] = ()
+        self,
+        query: Query,
+        *,
+        k: int | None = None,
+        method: Method | None = None,
+        tags: Sequence[str] = (),
+        among: Sequence[str] | None = None,
+        timed: bool = True,
     ) -> Ranking:
-        """Hits, best first; the time is counted, except that of a search with `tags`."""
+        """Hits, best first; only images with all the `tags`, and of those `among`, where given.
+
+        The time is counted unless the search serves the protocol and not the user.
+        """
         ...
 
 
@@ -96,6 +106,11 @@ class Task(ABC):
     """A benchmark with its data, ready to be run."""
 
     benchmark: str
+
+    @property
+    def searches_all(self) -> bool:
+        """Whether every image of the collection may be found; else the task names those it looks at."""
+        return True
 
     @abstractmethod
     def images(self) -> Mapping[str, Path]:

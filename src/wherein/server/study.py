@@ -31,7 +31,9 @@ def questions_of(selections: dict[str, list[Item]]) -> list[dict[str, Any]]:
     count = min(QUESTIONS, len(usable) - len(usable) % 4)
     if count < 4:
         named = ", ".join(bare[:4]) + (" …" if len(bare) > 4 else "")
-        missing = f" Selections with images that have no outline: {named}; keep hits that were outlined." if bare else ""
+        missing = (
+            f" Selections with images that have no outline: {named}; keep hits that were outlined." if bare else ""
+        )
         raise Problem(
             422,
             f"a study needs 4, 8, 12 or 16 selections of at least {TRUE + 1} images each, the first one the query and "

@@ -14,11 +14,13 @@ from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import hit_polygon
 from wherein.bench.pixel import dataset as pixel
 from wherein.bench.revisited.task import files_of_list, query_of, write_ranks
-from wherein.bench.task import DEFAULTS, Answers, Options, Question, Task
+from wherein.bench.task import DEFAULTS, Answers, Options, Question, Search, Task
 from wherein.errors import SpecError
 
 DATABASE: Final = "database"
 PAIRS: Final = "pairs"
+AT_ONCE: Final = 10
+"""Pairs that are located by one search: as many as every step looks at (a learned matcher compares ten images)."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,17 @@ class PixelTask(Task):
     def _files(self) -> dict[str, Path]:
         return files_of_list(self.root, self.dataset.truth)
 
+    @property
+    def searches_all(self) -> bool:
+        """The pairs task only looks at the images of its pairs."""
+        return self.kind == DATABASE
+
     def images(self) -> dict[str, Path]:
-        """The image list."""
-        return self._files
+        """The image list; for the pairs task, those of it that are in a pair."""
+        if self.searches_all:
+            return self._files
+        paired = {image for _, image in self.dataset.labels}
+        return {name: path for number, (name, path) in enumerate(self._files.items()) if number in paired}
 
     def questions(self) -> Sequence[Question]:
         """One question per query, cropped to its box."""
@@ -57,12 +67,24 @@ class PixelTask(Task):
             for number, query in enumerate(truth.queries)
         ]
 
-    def keep(self, question: Question, hits: Sequence[Hit], position: Mapping[str, int], /) -> dict[str, Any]:
-        """The whole ranking, and the outline in every image that has one in the truth."""
+    def ask(self, question: Question, search: Search, position: Mapping[str, int]) -> dict[str, Any]:
+        """The whole ranking of the database task, and the outline in every image of a pair, whatever its rank.
+
+        A ranking is located and verified only so far down; what lies below is asked for again, by its name.
+        """
         names = list(self._files)
         row_of = {names[image]: image for query, image in self.dataset.labels if query == int(question.question_id)}
-        outlines = {str(row_of[hit.image_id]): hit_polygon(hit) for hit in hits if hit.image_id in row_of}
-        return {"ranking": [position[hit.image_id] for hit in hits], "outlines": outlines}
+        hits: Sequence[Hit] = search(question.query) if self.kind == DATABASE else ()
+        outlines = {row_of[hit.image_id]: hit_polygon(hit) for hit in hits if hit.image_id in row_of}
+        missing = [name for name, row in row_of.items() if not outlines.get(row)]
+        for start in range(0, len(missing), AT_ONCE):
+            some = missing[start : start + AT_ONCE]
+            found = search(question.query, k=len(some), among=some, timed=self.kind == PAIRS)
+            outlines |= {row_of[hit.image_id]: hit_polygon(hit) for hit in found}
+        return {
+            "ranking": [position[hit.image_id] for hit in hits],
+            "outlines": {str(row): points for row, points in sorted(outlines.items())},
+        }
 
     def evaluate(self, answers: Answers) -> Evaluation:
         """Write polygons and ranks in the official formats and score them."""
