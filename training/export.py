@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ import texts as wording
 from augment import scale
 from data import decode_all, read_rows
 from integers import to_integers
+from quiet import onnxruntime
 from towers import CHANNELS_8, CHANNELS_16, CHANNELS_32, DIM, Backbone, ImageTower, Maps, TextTower, twice
 
 SIDE, DENSE, BASIS = 256, 64, 64

@@ -15,11 +15,11 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 from tokenizers import Tokenizer
 
+from quiet import onnxruntime
 from wherein.encoders.hubs import Hubs
 
 Floats = NDArray[np.float32]

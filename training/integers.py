@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+from quiet import onnxruntime, quantization
 
 Pictures = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -24,7 +24,7 @@ FLOAT_BLOCKS = 5
 FLOAT_NODES = ("/backbone/conv_stem/", *(f"/backbone/blocks.{number}/" for number in range(FLOAT_BLOCKS)))
 
 
-class Feed(CalibrationDataReader):
+class Feed(quantization.CalibrationDataReader):
     """Pictures one at a time, as the quantiser asks for them."""
 
     def __init__(self, pictures: Pictures) -> None:
@@ -41,16 +41,17 @@ def to_integers(path: Path, ranging: Pictures, correcting: Pictures) -> None:
     simplify(path, plain)
     model = onnx.load(plain)
     depthwise = [node.input[1] for node in model.graph.node if "depthwise_conv" in node.name]
-    wide = {"quant_type": QuantType.QInt8, "reduce_range": False, "axis": 0}
+    wide = {"quant_type": quantization.QuantType.QInt8, "reduce_range": False, "axis": 0}
     logging.disable(logging.WARNING)
-    quantize_static(
+    quantization.quantize_static(
         plain,
         path,
         Feed(ranging),
-        quant_format=QuantFormat.QDQ,
+        quant_format=quantization.QuantFormat.QDQ,
         per_channel=True,
         reduce_range=True,
-        activation_type=QuantType.QUInt8,  # signed ones would be left in float: AVX2 multiplies unsigned by signed
+        # Signed ones would be left in float: AVX2 multiplies unsigned by signed.
+        activation_type=quantization.QuantType.QUInt8,
         op_types_to_quantize=["Conv", "Clip", "Add"],
         nodes_to_exclude=[node.name for node in model.graph.node if not is_quantised(node.name)],
         extra_options={"TensorQuantOverrides": {name: [wide] for name in depthwise}},

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from wherein.encoders import mini
+
 WATCHED = """
 import {first}
 from pathlib import Path
@@ -28,3 +30,20 @@ def test_an_embedding_leaves_no_queue_of_events(tmp_path: Path) -> None:
 
 def test_the_instrument_sees_the_queue_of_a_program_that_loads_onnxruntime_first(tmp_path: Path) -> None:
     assert "onnxruntime.db" in left_behind(tmp_path / "home", "onnxruntime")
+
+
+def test_training_scripts_load_onnxruntime_with_its_telemetry_off(tmp_path: Path) -> None:
+    training = Path(__file__).parents[2] / "training"
+    loading = [file.name for file in training.glob("*.py") if "import onnxruntime" in file.read_text()]
+    assert sorted(loading) == ["export.py", "hubs.py", "integers.py", "quiet.py"]
+    assert all(
+        "from quiet import onnxruntime" in (training / name).read_text() for name in loading if name != "quiet.py"
+    )
+    home = tmp_path / "home"
+    home.mkdir()
+    model = Path(mini.WEIGHTS) / "text.onnx"
+    code = f"from quiet import onnxruntime; onnxruntime.InferenceSession({str(model)!r})"
+    unset = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment = unset | {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, cwd=training)
+    assert [path.name for path in home.rglob("*") if path.is_file()] == []
