@@ -54,6 +54,7 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
         "patches": "wherein.search.words.patches:PATCHES",
         "static": "wherein.search.words.static:STATIC",
         "proposals": "wherein.search.words.proposals:PROPOSALS",
+        "detected": "wherein.search.words.detected:DETECTED",
         "pyramid": "wherein.search.words.pyramid:PYRAMID",
         "theoretical": "wherein.search.words.theoretical:THEORETICAL",
     },

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import wherein
+from wherein.cli import app
 from wherein.detectors import Detection, check_detector, load_detector, suppress
+from wherein.encoders import load
 from wherein.encoders.hf.runtime import torch_for, transformers_for
-from wherein.errors import QueryError, SpecError
+from wherein.errors import InputError, QueryError, SpecError
 from wherein.images.image import Image, decode
 from wherein.localizers import load_localizer
 from wherein.localizers.hf_segment import HubSegmenter
@@ -214,3 +217,55 @@ def test_a_segmenter_of_transformers_locates(toy: Toy, folder: Path) -> None:
 def test_a_request_cannot_name_a_model(method: str) -> None:
     with pytest.raises(Problem, match="cannot name"):
         check_method(method, {"mini"})
+
+
+# --- a layer of detected boxes -------------------------------------------------------------------------
+
+
+def test_the_command_says_how_long_it_takes_and_keeps_what_was_detected(toy: Toy, folder: Path) -> None:
+    spec = f"hf:{toy('owlvit')}"
+    asked = ["index", str(folder), "--encoder", "toy", "--detect", "red,a tree", "--detector", spec]
+    told = CliRunner().invoke(app, asked)
+    assert told.exit_code == 0, told.output
+    assert "looking for 2 names in 4 images takes about" in told.stderr
+    detector, encoder = load_detector(spec), load("toy")
+    with wherein.open(folder) as collection:
+        hits = collection.search("red", method="detected~alone")
+        assert {layer.kind for layer in collection.info().layers} >= {f"detected:red|a tree@{spec}"}
+    for hit in hits:
+        image = decode(folder / hit.image_id)
+        crops = [image, *(image.crop(one.box) for one in detector.find(image, ["red", "a tree"]))]
+        rows = encoder.images(np.stack([encoder.prepare(crop) for crop in crops])).global_
+        assert hit.score == pytest.approx(float((rows @ encoder.texts(["red"])[0]).max()), abs=1e-3)
+
+
+def test_a_collection_without_detected_boxes_says_how_to_get_them(folder: Path) -> None:
+    with wherein.open(folder, create=True, encoder="toy") as collection:
+        collection.add(folder)
+        with pytest.raises(InputError, match=r"wherein index --detect"):
+            collection.search("red", method="detected")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param(["--detect", "red"], "give both", id="no detector"),
+        pytest.param(["--detector", "hf:/nowhere/x"], "give both", id="no names"),
+        pytest.param(["--detect", "red", "--detector", "hf:/nowhere/x"], "is no folder", id="no such detector"),
+    ],
+)
+def test_half_a_wish_to_detect_is_refused_before_anything_is_touched(
+    folder: Path, words: list[str], complaint: str
+) -> None:
+    told = CliRunner().invoke(app, ["index", str(folder), "--encoder", "toy", *words])
+    assert complaint in str(told.exception)
+    assert not (folder / ".wherein").exists()
+
+
+@pytest.mark.parametrize("kind", ["detected:", "detected:red", "detected:@hf:x", "detected: | @hf:x"])
+def test_a_layer_of_detected_boxes_names_both(folder: Path, kind: str) -> None:
+    with (
+        wherein.open(folder, create=True, encoder="toy") as collection,
+        pytest.raises(InputError, match="detected:pylon"),
+    ):
+        collection.add(folder, layers=["global", kind])

@@ -12,6 +12,7 @@ from wherein.cli.options import DeviceOption, JsonOption, TrustOption, use_model
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
+    from wherein.detectors.layer import DetectedKind
     from wherein.indexing.sync import AddReport, Progress
 
 _LOCKED_SECONDS: Final = 0.5
@@ -44,6 +45,12 @@ def index(
         str | None,
         typer.Option(help="Of videos, keep an image at least this often: 5s, 500ms, 2m. As last time, or 5s."),
     ] = None,
+    detect: Annotated[
+        str | None, typer.Option(metavar="NAMES", help='Look for these in every image: "pylon,deer,fallen tree".')
+    ] = None,
+    detector: Annotated[
+        str | None, typer.Option(help="What looks for them, e.g. hf:google/owlv2-base-patch16-ensemble.")
+    ] = None,
     device: DeviceOption = None,
     trust_remote_code: TrustOption = False,
     follow_links: Annotated[
@@ -69,6 +76,7 @@ def index(
     from wherein.indexing.locations import check_new, home_of, nearest, targets_of
 
     use_models(device=device, trust_remote_code=trust_remote_code)
+    sought = _sought(detect, detector)
     targets = targets_of(paths or [])
     kinds = None if layers is None else tuple(layers.split(","))
     place = collection or (home_of(targets[0]) if targets else nearest(Path.cwd()))
@@ -89,12 +97,36 @@ def index(
             "max_pixels": max_pixels or MAX_PIXELS,
         }
         report = _add(opened, targets, options)
+        if sought is not None:
+            report = _detect(opened, sought, options) or report
         if json_:
             typer.echo(_as_json(report, opened))
         else:
             typer.echo(_summary(report, opened))
         if watch:
             _watch(opened, options)
+
+
+def _sought(detect: str | None, detector: str | None) -> DetectedKind | None:
+    """What is to be detected, checked before anything is touched."""
+    from wherein.detectors import load_detector
+    from wherein.detectors.layer import DetectedKind
+    from wherein.errors import InputError
+
+    if (detect is None) != (detector is None):
+        raise InputError("--detect says what to look for and --detector what looks: give both, or neither.")
+    if detect is None or detector is None:
+        return None
+    load_detector(detector)
+    return DetectedKind.parse(f"detected:{'|'.join(detect.split(','))}@{detector}")
+
+
+def _detect(collection: Collection, sought: DetectedKind, options: dict[str, Any]) -> AddReport | None:
+    """Fill the layer of detected boxes, after saying how long that will take."""
+    minutes = sought.seconds(len(collection)) / 60
+    named = f"{len(sought.names)} names in {len(collection):,} images"
+    typer.echo(f"looking for {named} takes about {minutes:,.0f} min; Ctrl-C stops, and it goes on from there", err=True)
+    return _add(collection, [], options | {"layers": [str(sought)]})
 
 
 def _add(collection: Collection, targets: list[Path], options: dict[str, Any]) -> AddReport:

@@ -12,6 +12,8 @@ import numpy as np
 import PIL.Image
 
 from wherein.arrays import Floats, unit
+from wherein.detectors.layer import SIDE as DETECTED_SIDE
+from wherein.detectors.layer import DetectedKind, is_detected
 from wherein.encoders import Encoded, Encoder
 from wherein.errors import UnreadableImage
 from wherein.features import FeatureFamily, load_features, pack
@@ -31,7 +33,8 @@ PROPOSALS: Final = "proposals"
 PYRAMID: Final = "pyramid"
 CELLS: Final = "cells"
 LAYER_KINDS: Final = ("global", "patches", CELLS, "dense", THUMBS, LOCAL, PROPOSALS, PYRAMID)
-"""Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops, and `local:SPEC` of other features."""
+"""Beside these, a grid such as `static-9@0.1` is a layer of its encoded crops, `local:SPEC` of other features, and
+`detected:NAMES@DETECTOR` of what a detector finds."""
 DEFAULT_FEATURES: Final = "rootsift"
 DEFAULT_KINDS: Final = ("global", "patches", CELLS, "dense", THUMBS)
 
@@ -46,10 +49,11 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
         shapes[CELLS] = (*CELLS_HW, encoder.dim)
     if encoder.dense_shape is not None:
         shapes["dense"] = encoder.dense_shape
-    shapes |= {kind: (encoder.dim,) for kind in kinds if is_grid(kind) or kind in (PROPOSALS, PYRAMID)}
+    crops = (kind for kind in kinds if is_grid(kind) or is_detected(kind) or kind in (PROPOSALS, PYRAMID))
+    shapes |= dict.fromkeys(crops, (encoder.dim,))
     return tuple(
         Layer(
-            name=f"{kind}.{family}.{encoder.digest[:8]}",
+            name=f"{DetectedKind.parse(kind).stem if is_detected(kind) else kind}.{family}.{encoder.digest[:8]}",
             kind=kind,
             spec=encoder.spec,
             digest=encoder.digest,
@@ -119,6 +123,8 @@ class LayerMaker:
         self._proposals = next((layer.name for layer in self._layers if layer.kind == PROPOSALS), None)
         self._pyramid = next((layer.name for layer in self._layers if layer.kind == PYRAMID), None)
         self._several = next((one.name for one in self._layers if one.kind == "global" and encoder.vectors > 1), None)
+        detected = {layer.name: layer.kind for layer in self._layers if is_detected(layer.kind)}
+        self._detected = {name: DetectedKind.parse(kind) for name, kind in detected.items()}
         families = features_of(kinds)
         self._features = {local_layer(kind, family).name: family for kind, family in families.items()}
         self._names = frozenset([layer.name for layer in self._layers] + list(self._features))
@@ -126,6 +132,7 @@ class LayerMaker:
         finest = max((family.side for family in families.values()), default=0)
         finest = max(finest, math.ceil(max(encoder.input_hw) / LEAST)) if self._proposals is not None else finest
         finest = max(finest, math.ceil(max(encoder.input_hw) * max(STORED_SCALES))) if self._pyramid else finest
+        finest = max(finest, DETECTED_SIDE) if self._detected else finest
         self.detail = detail(encoder, list(self._grids.values()), least=finest)
         """The shorter side that an image is decoded at."""
 
@@ -137,7 +144,8 @@ class LayerMaker:
         cells: dict[str, tuple[Box | None, ...]] = {n: grid.boxes() for n, grid in self._grids.items() if n in made}
         if self._proposals is not None and self._proposals in made:
             cells[self._proposals] = (Box(0.0, 0.0, 1.0, 1.0), *proposed_boxes(image))
-        special = {*self._grids, self._proposals, self._pyramid}
+        cells |= {name: kind.boxes(image) for name, kind in self._detected.items() if name in made}
+        special = {*self._grids, *self._detected, self._proposals, self._pyramid}
         tiled = tuple(one.name for one in self._layers if one.name in made and one.name not in special)
         for names, regions in [(tiled, boxes), *(((name,), own) for name, own in cells.items())]:
             if names:

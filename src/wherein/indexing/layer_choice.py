@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from wherein.detectors import load_detector
+from wherein.detectors.layer import DetectedKind, is_detected
 from wherein.errors import InputError, MissingExtra, did_you_mean
 from wherein.features import require_installed
 from wherein.indexing.embed import DEFAULT_KINDS, LAYER_KINDS, features_of, is_grid, is_local
@@ -32,13 +34,15 @@ def kinds_to_keep(manifest: Manifest, *, encoder: str, asked: Sequence[str] | st
 def check_kinds(kinds: Sequence[str]) -> None:
     """Refuse kinds that no collection can have."""
     for kind in kinds:
-        if kind not in LAYER_KINDS and not is_grid(kind) and not is_local(kind):
+        if kind not in LAYER_KINDS and not is_grid(kind) and not is_local(kind) and not is_detected(kind):
             raise InputError(
                 f"layer {kind!r}: there is none of that name; choose from {', '.join(LAYER_KINDS)} and grids such as "
                 f"static-9.{did_you_mean(kind, LAYER_KINDS)}"
             )
     for grid in filter(is_grid, kinds):
         Grid.parse(grid)
+    for kind in filter(is_detected, kinds):
+        load_detector(DetectedKind.parse(kind).detector)
 
 
 def fillable(

@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 
 from wherein.arrays import Floats, Ints
+from wherein.detectors.layer import DETECTED, is_detected
 from wherein.encoders import Encoder
 from wherein.errors import CollectionCorrupt, InputError, QueryError
 from wherein.index import Index, load_index
@@ -268,6 +269,8 @@ class StoredLayers:
         return Cells(stored, shares, np.array(lengths, np.float32))
 
     def _layer(self, kind: str) -> Layer:
+        if kind == DETECTED:
+            kind = self._detected_kind()
         layers: Sequence[Layer] = layers_of(self.encoder, [kind])
         for layer in layers:
             if layer.name in self.store.manifest.layers:
@@ -286,6 +289,17 @@ class StoredLayers:
             f"{folder}: has no {kind} layer of {encoder.spec}, which method {self.method} needs. Add it with "
             f"`wherein index --encoder {encoder.spec} --layers {wanted}`."
         )
+
+    def _detected_kind(self) -> str:
+        """The list of names that was detected last, of which the encoder has described the boxes."""
+        known = self.store.manifest.layers.values()
+        found = [layer.kind for layer in known if is_detected(layer.kind) and layer.spec == self.encoder.spec]
+        if not found:
+            raise InputError(
+                f"{self.store.folder}: no names were detected in its images. Look for some with "
+                '`wherein index --detect "pylon,deer" --detector hf:MODEL`.'
+            )
+        return found[-1]
 
 
 def _augmented(layers: StoredLayers, table: RowTable) -> RowScorer:

@@ -20,14 +20,15 @@ class Proposals(SearchWord):
     summary = "the best of an image's proposed boxes, beside the whole image"
     options = (CONTEXT,)
     looks = "anywhere in the image"
+    layer = "proposals"
 
     def layers(self, method: Method) -> tuple[str, ...]:  # noqa: ARG002 — the whole image is one of the proposals
         """Its own layer of encoded boxes, and the whole image."""
-        return ("proposals", "global")
+        return (self.layer, "global")
 
     def open(self, layers: Layers) -> Scorer:
         """The best box, alone or summed with the whole image."""
-        table = layers.rows("proposals")
+        table = layers.rows(self.layer)
         boxes = RowScorer(table, layers.index(table), layers.sample)
         if layers.method.choice("search", "context") == "alone":
             return boxes
