@@ -21,8 +21,8 @@ import wherein
 from wherein import Part, Query
 from wherein.bench.local.dataset import files_of, images_under, load_boxed, load_captions, load_examples, load_objects
 from wherein.bench.staging import stage
-from wherein.search.calibrate import Curve, expected_error, fit, reliability
-from wherein.search.judgements import Judgement
+from wherein.search.calibrate import expected_error, fit, reliability
+from wherein.values.judgement import Curve, Judgement
 
 METHODS = {
     "mini": ("captions", "nouns", "underwater", "no-facades", "no-underwater", "covers", "facades", "objects"),

@@ -15,7 +15,7 @@ from hypothesis import settings
 import wherein
 from wherein.bench.evaluation import Evaluation
 from wherein.encoders.toy import COLOURS, ToyEncoder
-from wherein.indexing.sync import AddReport
+from wherein.values.records import AddReport
 
 settings.register_profile("wherein", deadline=None)  # how long one example takes says nothing on a busy machine
 settings.load_profile("wherein")

@@ -12,7 +12,6 @@ from wherein.encoders.toy import ToyEncoder
 from wherein.search.background import Background
 from wherein.search.calibrate import (
     FEWEST,
-    Curve,
     expected_error,
     fit,
     measure,
@@ -22,6 +21,7 @@ from wherein.search.calibrate import (
     source_of,
 )
 from wherein.search.engine import Candidate
+from wherein.values.judgement import Curve
 from wherein.values.method import Method
 from wherein.values.query import Part, Query
 

@@ -14,11 +14,11 @@ import pytest
 
 import wherein
 from wherein.errors import NotPrepared, QueryError
-from wherein.indexing.sync import Progress
 from wherein.kernels import codebook
 from wherein.kernels.codebook import Codebook
 from wherein.search import local
 from wherein.store.derived import Derived
+from wherein.values.records import Progress
 
 Cover = Callable[..., Any]
 LAYERS = ("global", "patches", "cells", "thumbs", "local")

@@ -15,7 +15,7 @@ from pycocotools.mask import area  # type: ignore[import-untyped]
 
 from wherein.errors import InputError
 from wherein.output.exports import MARK, Labelled, coco, coco_document, export, overlay
-from wherein.output.present import document, write_page
+from wherein.output.present import as_json, write_page
 from wherein.values.masks import box_mask, from_polygons, from_rle
 from wherein.values.query import Part, Query
 from wherein.values.ranking import Hit, Ranking
@@ -138,7 +138,7 @@ def test_an_unknown_export_is_answered_with_the_known_ones(ranking: Ranking, tar
 
 
 def test_json_has_run_lengths_and_polygons(ranking: Ranking) -> None:
-    first, second, _ = document(ranking)["hits"]
+    first, second, _ = json.loads(as_json(ranking))["hits"]
     assert np.array_equal(from_rle(first["mask"]), SMALL)
     loops = [[(x * 32, y * 24) for x, y in loop] for loop in first["polygons"]]
     again = from_polygons(loops, size_wh=(32, 24))

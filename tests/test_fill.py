@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import wherein
-from wherein.indexing.sync import AddReport
+from wherein.values.records import AddReport
 
 Paint = Callable[..., Path]
 Did = Callable[[AddReport], dict[str, int]]

@@ -11,8 +11,9 @@ import wherein
 from wherein import Judgement, Query
 from wherein.cli import app
 from wherein.errors import ImageNotFound, InputError
-from wherein.search.calibrate import Curve, fit, shipped
-from wherein.search.judgements import Curves, judged_name, name_of, read_judgements, resemblance
+from wherein.search.calibrate import fit, shipped
+from wherein.search.judgements import Curves, resemblance
+from wherein.values.judgement import Curve, judged_name, name_of, read_judgements
 from wherein.values.query import Part
 
 TEXTS = next(source for source in shipped() if source.endswith("cosine text"))

@@ -11,15 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wherein.errors import CollectionCorrupt, StorageFull
-from wherein.store.shards import (
-    full_disk_told,
-    intact,
-    read_array,
-    read_blob,
-    write_array,
-    write_blobs,
-    write_durably,
-)
+from wherein.files import full_disk_told, write_durably
+from wherein.store.shards import intact, read_array, read_blob, write_array, write_blobs
 
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 

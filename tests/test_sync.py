@@ -11,7 +11,7 @@ import pytest
 
 import wherein
 from wherein.errors import InputError
-from wherein.indexing.sync import AddReport, Progress
+from wherein.values.records import AddReport, Progress
 
 Paint = Callable[..., Path]
 Picture = Callable[..., PIL.Image.Image]

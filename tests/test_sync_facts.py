@@ -12,7 +12,7 @@ import pytest
 import wherein
 from wherein.errors import InputError
 from wherein.images.walk import storable_time
-from wherein.indexing.sync import AddReport
+from wherein.values.records import AddReport
 
 Paint = Callable[..., Path]
 Did = Callable[[AddReport], dict[str, int]]

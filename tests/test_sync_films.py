@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import wherein
-from wherein.indexing.sync import AddReport
+from wherein.values.records import AddReport
 
 Film = Callable[..., Path]
 Did = Callable[[AddReport], dict[str, int]]

@@ -13,8 +13,7 @@ from wherein.cli import app
 from wherein.errors import InputError, MissingExtra
 from wherein.features.xfeat import XFeat
 from wherein.indexing.embed import local_layer
-from wherein.indexing.sync import AddReport
-from wherein.values.records import FileRecord
+from wherein.values.records import AddReport, FileRecord
 
 Paint = Callable[..., Path]
 Did = Callable[[AddReport], dict[str, int]]

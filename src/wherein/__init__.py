@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from wherein.images.image import Image, decode
     from wherein.localizers import Heatmap, Localizer, Located, check_localizer
     from wherein.output.exports import export
-    from wherein.search.judgements import Judgement
     from wherein.search.locating import locate
+    from wherein.values.judgement import Judgement
     from wherein.values.method import Method
     from wherein.values.query import Part, Query
     from wherein.values.ranking import Hit, Ranking
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Judgement": "search.judgements",
+    "Judgement": "values.judgement",
     "RemoteCollection": "client",
     "connect": "client",
     "Collection": "collection",

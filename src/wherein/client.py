@@ -21,16 +21,13 @@ import PIL.Image
 from wherein import errors
 from wherein.images.image import ImageLike, read_bytes
 from wherein.images.video import seconds_of
-from wherein.indexing.sync import AddReport, Progress, Skip
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
-from wherein.search.calibrate import Curve
-from wherein.search.judgements import Calibration, Judgement
-from wherein.values.masks import from_rle, to_rle
+from wherein.values.judgement import Calibration, Curve, Judgement
+from wherein.values.masks import to_rle
 from wherein.values.method import Method
 from wherein.values.query import Part, Query
 from wherein.values.ranking import Hit, Ranking
-from wherein.values.records import CheckReport, Details, Info, LayerInfo
-from wherein.values.region import Box
+from wherein.values.records import AddReport, CheckReport, Details, Info, LayerInfo, Progress, Skip
 
 _SECONDS: Final = 60.0
 _LOCATED_AT_ONCE: Final = 100
@@ -371,33 +368,10 @@ def _bytes(image: ImageLike) -> bytes:
 
 
 def _ranking(found: dict[str, Any], asked: Query) -> Ranking:
-    return Ranking(
-        hits=tuple(_hit(hit) for hit in found["hits"]),
-        query=str(asked),
-        encoder=found["encoder"],
-        method=found["method"],
-        score_kind=found["score_kind"],
-        searched=found["searched"],
-        notes=tuple(found["notes"]),
-        rejected=tuple(_hit(hit) for hit in found["rejected"]),
-        label=asked.label,
-    )
-
-
-def _hit(values: dict[str, Any]) -> Hit:
-    mask = values["mask"]
-    return Hit(
-        image_id=values["image_id"],
-        score=values["score"],
-        confidence=values["confidence"],
-        box=None if values["box"] is None else Box(*values["box"]),
-        path=None,  # the file lies on the server's machine; `original` fetches it
-        size_wh=_pair(values["size_wh"]),
-        seconds=values["seconds"],
-        mask=None if mask is None else from_rle(mask),
-        inliers=values["inliers"],
-        others=tuple(values["others"]),
-    )
+    """What the server found, for the query as it was asked here."""
+    # Files lie on the server's machine; `original` fetches them.
+    listed = {kind: [hit | {"path": None} for hit in found[kind]] for kind in ("hits", "rejected")}
+    return Ranking.from_dict(found | listed | {"query": str(asked), "label": asked.label})
 
 
 def _pair(values: Sequence[int]) -> tuple[int, int]:

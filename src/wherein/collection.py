@@ -18,14 +18,15 @@ from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.layer_choice import describe_layers, fillable, kinds_to_keep, shortfalls
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
-from wherein.indexing.sync import AddReport, Progress, Settings, Sync
+from wherein.indexing.sync import Settings, Sync
 from wherein.indexing.upkeep import Upkeep
 from wherein.options import Askable, Asked, Filters, Options, lists_options, only_filters, whole_number
+from wherein.parallel import default_workers
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
 from wherein.search.calibrate import FEWEST, Measured, measure
 from wherein.search.clips import NO_CLIP
 from wherein.search.engine import Candidate, Ranked, notes, rank
-from wherein.search.judgements import Calibration, Curves, Judgement
+from wherein.search.judgements import Curves
 from wherein.search.local import OnStep, no_step
 from wherein.search.outlines import Outliner
 from wherein.search.reading import read_query
@@ -33,11 +34,11 @@ from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import RowScorer
 from wherein.search.unknown import unknown_words
 from wherein.search.views import View, Views
-from wherein.store.shards import default_workers
 from wherein.store.store import FOLDER, Store, home_in, is_collection
+from wherein.values.judgement import Calibration, Judgement
 from wherein.values.method import Method
 from wherein.values.ranking import Hit, Ranking
-from wherein.values.records import Details, Filter, ImageRecord, Info
+from wherein.values.records import AddReport, Details, Filter, ImageRecord, Info, Progress
 
 DEFAULT_ENCODER = "mini"
 

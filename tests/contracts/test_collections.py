@@ -11,7 +11,7 @@ import pytest
 import wherein
 from wherein import Judgement, Query
 from wherein.errors import ImageNotFound, InputError, QueryError, SpecError
-from wherein.indexing.sync import Progress
+from wherein.values.records import Progress
 
 Either = wherein.Collection | wherein.RemoteCollection
 Paint = Callable[..., Path]
@@ -155,3 +155,11 @@ def test_hits_are_located_afterwards_as_in_the_search(either: Either) -> None:
     for one, two in zip(after, searched, strict=True):
         assert (one.mask is None) == (two.mask is None)
         assert one.mask is None or two.mask is None or (one.mask == two.mask).all()
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["local", "remote"])
+def test_a_ranking_says_that_nothing_is_indexed(remote: bool, folder: Path, serve: Callable[..., str]) -> None:
+    with wherein.open(folder, create=True, encoder="toy") as empty:
+        asked = wherein.connect(serve(folder)) if remote else empty
+        found = asked.search("red")
+        assert (len(found), found.nothing_indexed, found.label) == (0, True, "red")

@@ -109,7 +109,7 @@ def test_kills_at_any_moment_lose_nothing_committed(many: Path, uninterrupted: A
 
 KILL_BEFORE = """
 import os, sys
-import wherein, wherein.store.store, wherein.store.catalogue, wherein.store.shards, wherein.indexing.sync
+import wherein, wherein.store.store, wherein.store.catalogue, wherein.files, wherein.indexing.sync
 wherein.indexing.sync._COMMIT_FILES = 30
 owner, name = sys.argv[2].rsplit(".", 1)
 owner = eval(owner)
@@ -131,7 +131,7 @@ with wherein.open(sys.argv[1], create=True, encoder="toy") as collection:
     [
         pytest.param("wherein.store.store.write_durably", 1, id="before the first manifest"),
         pytest.param("wherein.store.store.write_durably", 3, id="before the layers are known"),
-        pytest.param("wherein.store.shards.sync_folder", 5, id="between a shard's rename and its sync"),
+        pytest.param("wherein.files.sync_folder", 5, id="between a shard's rename and its sync"),
         pytest.param("wherein.store.store.write_array", 2, id="between two shards of one commit"),
         pytest.param("wherein.store.catalogue.Catalogue.put_rows", 2, id="inside a transaction"),
         pytest.param("wherein.store.catalogue.Catalogue.put_file", 70, id="before a file is whole"),

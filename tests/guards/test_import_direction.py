@@ -13,6 +13,8 @@ ORDER = (
     "plugins",
     "arrays",
     "limits",
+    "files",
+    "parallel",
     "values.region",
     "values.masks",
     "values.records",

@@ -34,6 +34,18 @@ def test_finding_the_encoder_families_loads_none() -> None:
     assert found & (HEAVY - {"numpy"}) == set()
 
 
+def test_the_client_loads_no_engine() -> None:
+    found = loaded("import wherein.client")
+    assert found & (HEAVY - {"numpy", "PIL"}) == set()
+
+
+def test_the_client_loads_only_values_and_what_reads_images() -> None:
+    program = "import sys, wherein.client; print(*(name for name in sys.modules if name.startswith('wherein.')))"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    light = {"arrays", "client", "errors", "images", "options", "plugins", "values"}
+    assert {name.split(".")[1] for name in told.split()} == light
+
+
 MAY_NAME_TORCH = (
     "encoders/hf/",
     "encoders/naclip.py",

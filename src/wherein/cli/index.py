@@ -13,7 +13,7 @@ from wherein.cli.options import DeviceOption, JsonOption, TrustOption, use_model
 if TYPE_CHECKING:
     from wherein.collection import Collection
     from wherein.detectors.layer import DetectedKind
-    from wherein.indexing.sync import AddReport, Progress
+    from wherein.values.records import AddReport, Progress
 
 _LOCKED_SECONDS: Final = 0.5
 

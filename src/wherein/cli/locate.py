@@ -80,9 +80,8 @@ def _entry(
 ) -> dict[str, Any]:
     """What was found in one image, as it is printed; with its picture, if one is wanted."""
     from wherein.output.exports import write_overlay
-    from wherein.output.present import outline
     from wherein.search.locating import locate as find
-    from wherein.values.masks import to_rle
+    from wherein.values.masks import outline, to_rle
 
     found = find(asked, file, encoder=model, localizer=localizer, refine=refine)
     box = None if found.box is None else list(found.box.xyxy)

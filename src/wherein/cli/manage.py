@@ -14,8 +14,7 @@ from wherein.cli.options import CollectionOption, FolderOption, JsonOption, Null
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.indexing.sync import AddReport
-    from wherein.values.records import Info
+    from wherein.values.records import AddReport, Info
 
 ImagesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="IMAGE…", help="Image ids or paths; `-` reads them from a pipe.")
@@ -129,7 +128,7 @@ def calibrate(
 ) -> None:
     """Learn from judged hits how likely others are right; the confidence of every later search follows."""
     from wherein.errors import InputError
-    from wherein.search.judgements import read_judgements
+    from wherein.values.judgement import read_judgements
 
     if [judgements is not None, undo, reset].count(True) != 1:
         raise InputError("give one of these: a FILE of judged hits, --undo or --reset.")

@@ -24,9 +24,9 @@ from wherein.errors import InputError
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.indexing.sync import Progress
     from wherein.values.query import Query
     from wherein.values.ranking import Ranking
+    from wherein.values.records import Progress
 
 
 def register(app: typer.Typer) -> None:

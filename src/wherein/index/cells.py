@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.store.shards import Array, in_parallel
+from wherein.parallel import in_parallel
+from wherein.store.shards import Array
 from wherein.values.masks import coverage
 from wherein.values.region import Box, Grid
 

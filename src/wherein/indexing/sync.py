@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from wherein.indexing.scope import locate, look_at, roots_below
 from wherein.indexing.workers import Embedder, Known, Skipped, Task, Unfilled
 from wherein.store.ignored import Ignored
 from wherein.store.store import THUMBS, Layer, Piece, Store
-from wherein.values.records import MEMORY_ROOT, FileRecord, ImageRecord
+from wherein.values.records import MEMORY_ROOT, AddReport, FileRecord, ImageRecord, Progress, Skip
 
 _LOG: Final = logging.getLogger("wherein.indexing")
 _COMMIT_FILES: Final = 1024
@@ -33,45 +33,6 @@ _COMMIT_SECONDS: Final = 3.0
 _EXTRAS: Final = ("av", "pillow_heif", "rawpy")
 _NO_MEANS: Final = ""
 """The means of what is left out for a reason that may pass at any time: no real ones equal it, so it is tried again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """A file that was left out, and why."""
-
-    path: str
-    reason: str
-
-
-@dataclass(slots=True)
-class AddReport:
-    """What an `add` did, in images; skipped and unchanged in files."""
-
-    added: int = 0
-    changed: int = 0
-    completed: int = 0
-    """Images that got layers they lacked; nothing else of them was made again."""
-    renamed: int = 0
-    duplicates: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    ignored: int = 0
-    """Files that stay out because they were removed."""
-    skipped: list[Skip] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    """What a person should know beside the counts."""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an `add` is, in files; or how far what a first search needs is, in pieces."""
-
-    done: int
-    total: int
-    skip: Skip | None = None
-    stage: str = ""
-    """What is being made, where it is not the index of files."""
 
 
 @dataclass(frozen=True, slots=True)

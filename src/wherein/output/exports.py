@@ -21,8 +21,8 @@ import numpy as np
 
 from wherein.arrays import Mask
 from wherein.errors import ImageError, InputError, UnreadableImage
+from wherein.files import unwritable_told, write_durably
 from wherein.images.image import ImageLike, Pixels, decode
-from wherein.store.shards import unwritable_told, write_durably
 from wherein.values.masks import box_mask, mask_box, resized, to_rle
 from wherein.values.region import Box
 

@@ -7,11 +7,11 @@ import html
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from wherein.arrays import Mask
-from wherein.store.shards import unwritable_told, write_durably
-from wherein.values.masks import to_polygons, to_rle
+from wherein.files import unwritable_told, write_durably
+from wherein.values.masks import outline
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,27 +20,10 @@ if TYPE_CHECKING:
 
 ThumbOf = Callable[[str], bytes | None]
 
-_SMOOTH: Final = 0.8
-"""Pixels of a mask by which its drawn outline may leave it."""
-
-
-def document(ranking: Ranking) -> dict[str, Any]:
-    """The ranking as one JSON document."""
-    return {
-        "query": ranking.query,
-        "encoder": ranking.encoder,
-        "method": ranking.method,
-        "score_kind": ranking.score_kind,
-        "searched": ranking.searched,
-        "notes": list(ranking.notes),
-        "hits": [_entry(hit) for hit in ranking],
-        "rejected": [_entry(hit) for hit in ranking.rejected],
-    }
-
 
 def as_json(ranking: Ranking) -> str:
-    """`document`, written."""
-    return json.dumps(document(ranking), indent=2, ensure_ascii=False)
+    """The ranking as one JSON document, outlines of masks drawn as polygons too."""
+    return json.dumps(ranking.to_dict(polygons=True), indent=2, ensure_ascii=False)
 
 
 def as_table(ranking: Ranking) -> Table:
@@ -109,29 +92,6 @@ def write_page(ranking: Ranking, path: Path, *, thumb_of: ThumbOf) -> None:
     )
     with unwritable_told(path):
         write_durably(path, page.encode("utf-8", "replace"))
-
-
-def outline(mask: Mask) -> list[list[list[float]]]:
-    """A mask's polygons for drawing, smoothed, in [0, 1]; fill them by the even-odd rule."""
-    height, width = mask.shape
-    loops = to_polygons(mask, tolerance=_SMOOTH)
-    return [[[round(x / width, 4), round(y / height, 4)] for x, y in loop] for loop in loops]
-
-
-def _entry(hit: Hit) -> dict[str, Any]:
-    return {
-        "image_id": hit.image_id,
-        "score": hit.score,
-        "confidence": hit.confidence,
-        "box": None if hit.box is None else list(hit.box.xyxy),
-        "mask": None if hit.mask is None else to_rle(hit.mask, compressed=False),
-        "polygons": None if hit.mask is None else outline(hit.mask),
-        "path": None if hit.path is None else str(hit.path),
-        "size_wh": list(hit.size_wh),
-        "seconds": hit.seconds,
-        "inliers": hit.inliers,
-        "others": list(hit.others),
-    }
 
 
 def _svg(mask: Mask) -> str:

@@ -19,7 +19,14 @@ NOTHING_YET: Final = "nothing is indexed yet: there is nothing to find before a 
 def nothing_yet(asked: Asked, *, encoder: str) -> Ranking:
     """The answer of a collection that holds nothing."""
     return Ranking(
-        (), str(asked.query), encoder, str(asked.method), "cosine", notes=(NOTHING_YET,), nothing_indexed=True
+        hits=(),
+        query=str(asked.query),
+        encoder=encoder,
+        method=str(asked.method),
+        score_kind="cosine",
+        notes=(NOTHING_YET,),
+        label=asked.query.label,
+        nothing_indexed=True,
     )
 
 

@@ -29,6 +29,7 @@ from wherein.encoders import Encoder
 from wherein.features import FeatureFamily
 from wherein.search.background import Background
 from wherein.search.evidence import surprise
+from wherein.values.judgement import Curve
 from wherein.values.method import DBA, Method, Words
 from wherein.values.query import Query
 
@@ -48,19 +49,6 @@ IGNORED_BY_CALIBRATION: Final = frozenset({"locate"})
 """Steps that leave scores as they are, so that they share the calibration of the method without them."""
 _FREE_SPREAD: Final = 30.0
 _ROUNDS: Final = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Confidence over a measure: 1 / (1 + exp(−offset − slope · measure)), slope ≥ 0."""
-
-    offset: float
-    slope: float
-
-    def confidence(self, measures: Floats) -> Floats:
-        """(n,) measures → (n,) probabilities."""
-        bent = np.clip(self.offset + self.slope * np.asarray(measures, np.float64), -60.0, 60.0)
-        return np.asarray(1.0 / (1.0 + np.exp(-bent)), np.float32)
 
 
 class Candidate(Protocol):

@@ -10,8 +10,8 @@ from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
 from wherein.errors import ImageError
 from wherein.images.image import Detail, Pixels, decode
+from wherein.parallel import in_parallel
 from wherein.store.originals import Original
-from wherein.store.shards import in_parallel
 from wherein.values.region import Box
 
 

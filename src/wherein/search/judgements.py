@@ -6,11 +6,9 @@ OTHER_QUERY for one that shares none. Each call to `Curves.judge` is a step, whi
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.errors import InputError
-from wherein.search.calibrate import Curve, fit, migrated_name, shipped
-from wherein.store.shards import write_durably
-from wherein.values.query import Query, query_of
+from wherein.files import write_durably
+from wherein.search.calibrate import fit, migrated_name, shipped
+from wherein.values.judgement import ARROW, Calibration, Curve, name_of
+from wherein.values.query import Query
 
 JUDGED_LEAST: Final = 10
 """Right and wrong hits that a curve needs each, where no shipped one is there to begin with."""
@@ -32,7 +31,6 @@ UNDO_MOST: Final = 100
 """Steps that can be taken back, at most: a file that is read at every search must stay small."""
 _FORMAT: Final = 2
 """Format 1 named calibrations after the fields of a method; they are renamed when read."""
-_ARROW: Final = " → "
 _SAYS_LITTLE: Final = frozenset(
     ("a", "an", "and", "at", "by", "for", "from", "in", "is", "near", "of", "on", "or", "some", "the", "to", "with")
 )
@@ -41,75 +39,6 @@ _FITTED_MOST: Final = 256
 """Curves that stay fitted, at most: a few pages of searches."""
 _SHOWN_AT: Final = 0.9
 """The confidence by which a person is told how far a curve moved."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Which hits of a query are right, and which are wrong; None: all others are."""
-
-    query: Query
-    right: frozenset[str]
-    wrong: frozenset[str] | None = None
-
-    @property
-    def named(self) -> frozenset[str]:
-        """Every image_id it names."""
-        return self.right | (self.wrong or frozenset())
-
-    def of(self, found: Sequence[str], measures: Sequence[float]) -> dict[str, tuple[float, bool]]:
-        """What it says of hits: the name of each judged one → its measure, and whether it is right."""
-        return {
-            judged_name(self.query, image_id): (measure, image_id in self.right)
-            for image_id, measure in zip(found, measures, strict=True)
-            if self.wrong is None or image_id in self.named
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What is judged of one source in a collection, and the curve that follows from it."""
-
-    source: str
-    right: int
-    wrong: int
-    curve: Curve | None
-    """The curve of queries that share no word with the judged ones; None while too little is judged: JUDGED_LEAST
-    right and wrong hits where no curve is shipped."""
-    changed: str = ""
-    """What the last judgements changed, in one sentence."""
-    step: int = 0
-    """The number by which they can be taken back."""
-
-
-def name_of(query: Query) -> str:
-    """A query as judged hits remember it: as it prints, examples from memory told apart by their content."""
-    said = [str(query)]
-    for part in query.parts:
-        if part.image is not None and not isinstance(part.image, str | os.PathLike):
-            data = part.image if isinstance(part.image, bytes) else part.image.tobytes()
-            said.append(hashlib.blake2b(data, digest_size=8).hexdigest())
-    return " ".join(said)
-
-
-def read_judgements(path: Path) -> Iterator[Judgement]:
-    """A file of judgements: on each line a query as a query file has it, with `right` and `wrong` image_ids.
-
-    {"parts": [{"text": "a dog"}], "right": ["a.jpg"], "wrong": ["b.jpg"]}; without `wrong`, all others are.
-    """
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}).") from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            document = json.loads(line)
-            right, wrong = frozenset(map(str, document["right"])), document.get("wrong")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            said = '{"parts": [{"text": "a dog"}], "right": ["a.jpg"], "wrong": ["b.jpg"]}'
-            raise InputError(f"{path}, line {number}: is no judgement; write {said}.") from None
-        yield Judgement(query_of(document, path), right, None if wrong is None else frozenset(map(str, wrong)))
 
 
 def resemblance(asked: str, judged: str, *, words: bool) -> float:
@@ -228,11 +157,6 @@ class Curves:
             raise InputError(f"{self._path}: cannot be read ({error}). Remove it, and judge again.") from error
 
 
-def judged_name(query: Query, image_id: str) -> str:
-    """The name under which a judged hit is kept: judging it again replaces it."""
-    return f"{name_of(query)}{_ARROW}{image_id}"
-
-
 def _fitted(source: str, judged: Mapping[str, list[float]], asked: str) -> Curve | None:
     """The curve of a source as the query `asked` sees it."""
     pairs = np.array(list(judged.values()), np.float64).reshape(-1, 2)
@@ -240,7 +164,7 @@ def _fitted(source: str, judged: Mapping[str, list[float]], asked: str) -> Curve
     if prior is None and min(right.sum(), (~right).sum()) < JUDGED_LEAST:
         return None
     words = source.endswith(" text")
-    worth = np.array([resemblance(asked, name.rpartition(_ARROW)[0], words=words) for name in judged], np.float32)
+    worth = np.array([resemblance(asked, name.rpartition(ARROW)[0], words=words) for name in judged], np.float32)
     return fit(pairs[:, 0].astype(np.float32), right, worth=worth, prior=prior)
 
 
@@ -254,7 +178,7 @@ def _calibration(
 ) -> Calibration:
     """What is judged of a source after a step, and what the step changed."""
     right = int(sum(value for _, value in now.values()))
-    asked = next(iter(new)).rpartition(_ARROW)[0]
+    asked = next(iter(new)).rpartition(ARROW)[0]
     curve = _fitted(source, now, "")
     same = _moved(lambda judged: _fitted(source, judged, asked), before, now)
     other = _moved(lambda judged: _fitted(source, judged, ""), before, now)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from wherein.files import write_durably
 from wherein.server.library import Served
 from wherein.server.problems import Problem
-from wherein.store.shards import write_durably
 
 
 def read(served: Served, name: str, default: Any) -> Any:

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import wherein
 from wherein.errors import WhereinError
-from wherein.indexing.sync import Progress
 from wherein.server.library import Library
 from wherein.server.models import check_job
 from wherein.server.problems import BROKEN, Problem, of_error
 from wherein.server.shapes import ErrorBody, JobOut
+from wherein.values.records import Progress
 
 State = Literal["running", "done", "cancelled", "failed"]
 

@@ -17,6 +17,7 @@ import anyio.to_thread
 import wherein
 from wherein.collection import Collection
 from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage, UnreadableImage
+from wherein.files import TEMPORARY, write_durably
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.images.video import frame_at, is_video
 from wherein.server.lanes import Lane, is_slow, patiently
@@ -25,7 +26,6 @@ from wherein.server.places import Places
 from wherein.server.problems import Problem
 from wherein.server.questions import Questions
 from wherein.server.settings import Settings
-from wherein.store.shards import TEMPORARY, write_durably
 from wherein.store.store import FOLDER
 from wherein.values.ranking import Ranking
 from wherein.values.records import Info

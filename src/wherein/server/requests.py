@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from wherein.collection import Collection
 from wherein.features import load_features
 from wherein.options import Options
 from wherein.output.exports import export
-from wherein.output.present import outline as polygons_of
-from wherein.search.judgements import Judgement
 from wherein.search.local import query_features
 from wherein.search.verify import verify
 from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
@@ -29,8 +27,6 @@ from wherein.server.shapes import (
     CalibrateIn,
     CalibrationOut,
     Corners,
-    HitOut,
-    MaskOut,
     MatchesIn,
     MatchesOut,
     PartIn,
@@ -40,7 +36,8 @@ from wherein.server.shapes import (
     UncalibratedOut,
     UncalibrateIn,
 )
-from wherein.values.masks import from_rle, to_rle
+from wherein.values.judgement import Judgement
+from wherein.values.masks import from_rle
 from wherein.values.query import Part, Query, parse_text
 from wherein.values.ranking import Hit, Ranking
 from wherein.values.region import Box, place
@@ -161,23 +158,10 @@ async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
     return await served.searching(run, method="sp")  # which it is, of one image
 
 
-def hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> HitOut:
-    """A hit as it is sent."""
-    drawn = polygons_of(hit.mask) if polygons and hit.mask is not None else None
-    return HitOut(
-        image_id=hit.image_id,
-        score=hit.score,
-        confidence=hit.confidence,
-        box=_corners(hit.box),
-        path=None if hit.path is None else file_name(hit.image_id),
-        size_wh=hit.size_wh,
-        seconds=hit.seconds,
-        inliers=hit.inliers,
-        mask=None if hit.mask is None else mask_out(hit.mask),
-        polygons=None if drawn is None else [[(x, y) for x, y in loop] for loop in drawn],
-        others=list(hit.others),
-        like=like,
-    )
+def _hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> dict[str, Any]:
+    """A hit as it is sent: its file by its name alone, and which better hit it looks like."""
+    path = None if hit.path is None else file_name(hit.image_id)
+    return hit.to_dict(polygons=polygons) | {"path": path, "like": like}
 
 
 def _searched(
@@ -301,11 +285,6 @@ def _mask(part: PartIn) -> Mask | None:
     return from_rle({"size": list(part.mask.size), "counts": part.mask.counts})
 
 
-def mask_out(mask: Mask) -> MaskOut:
-    """A mask as it is sent."""
-    return MaskOut.model_validate(to_rle(mask, compressed=False))
-
-
 def _uploaded(uploads: Mapping[str, bytes], name: str, *, max_pixels: int) -> bytes:
     if name not in uploads:
         raise Problem(422, f"upload {name!r}: the request has no file of that name. Send it as multipart/form-data.")
@@ -316,19 +295,14 @@ def _uploaded(uploads: Mapping[str, bytes], name: str, *, max_pixels: int) -> by
 def _out(
     asked: SearchIn, ranking: Ranking, query: Query, hits: tuple[Hit, ...], likes: Mapping[str, str], *, seconds: float
 ) -> RankingOut:
-    return RankingOut(
-        query=str(query),
-        encoder=ranking.encoder,
-        method=ranking.method,
-        score_kind=ranking.score_kind,
-        searched=ranking.searched,
-        notes=list(ranking.notes),
-        parts=[_part_out(part) for part in query.parts],
-        offset=asked.offset,
-        seconds=seconds,
-        hits=[hit_out(hit, polygons=asked.polygons, like=likes.get(hit.image_id)) for hit in hits],
-        rejected=[hit_out(hit, polygons=asked.polygons) for hit in ranking.rejected[: asked.k]],
-    )
+    sent = replace(ranking, query=str(query), label=query.label, hits=(), rejected=()).to_dict() | {
+        "parts": [_part_out(part) for part in query.parts],
+        "offset": asked.offset,
+        "seconds": seconds,
+        "hits": [_hit_out(hit, polygons=asked.polygons, like=likes.get(hit.image_id)) for hit in hits],
+        "rejected": [_hit_out(hit, polygons=asked.polygons) for hit in ranking.rejected[: asked.k]],
+    }
+    return RankingOut.model_validate(sent)
 
 
 def _part_out(part: Part) -> PartOut:

@@ -229,6 +229,10 @@ class RankingOut(Shape):
     hits: list[HitOut]
     rejected: list[HitOut]
     """The best that were not likely enough, where `min_confidence` was asked for."""
+    label: str
+    """What was looked for, in clean words: without weights, places and what was to be avoided."""
+    nothing_indexed: bool
+    """Whether there was nothing to search: the collection holds no image that its encoder has described."""
 
 
 class DetailsOut(Shape):

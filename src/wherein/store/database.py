@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wherein.errors import CollectionCorrupt, CollectionError, CollectionLocked
-from wherein.store.shards import storage_full
+from wherein.files import storage_full
 
 _CORRUPT: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 # A full disk shows as a failed write, sync, truncation or shared-memory growth as often as it is called full.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wherein.errors import CollectionCorrupt
-from wherein.store.shards import write_durably
+from wherein.files import write_durably
 
 
 class Ignored:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import io
-import os
-import secrets
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from wherein.errors import CollectionCorrupt, InputError, StorageFull
+from wherein.errors import CollectionCorrupt
+from wherein.files import write_durably
 
 Array = npt.NDArray[np.generic]
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-TEMPORARY: Final = ".tmp"
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +24,6 @@ class Written:
     rows: int
     bytes: int
     crc: int
-
-
-@contextmanager
-def full_disk_told(where: Path) -> Iterator[None]:
-    """Turn the many faces of a full disk into one StorageFull."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        raise storage_full(where, error) from error
-
-
-@contextmanager
-def unwritable_told(where: Path) -> Iterator[None]:
-    """What a person named to be written cannot be: that is bad input, with its reason."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{where}: cannot be written ({error.strerror}). Choose another place.") from error
 
 
 def write_array(path: Path, rows: Array) -> Written:
@@ -83,17 +54,6 @@ def read_array(path: Path) -> Array:
     return rows.view(np.ndarray)  # indexing a plain array costs less than a mapped one
 
 
-def default_workers() -> int:
-    """As many as the cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def in_parallel(look: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-    """What `look` answers for each shard or file, in their order; a thread a core, for what leaves Python's lock."""
-    with ThreadPoolExecutor(default_workers()) as pool:
-        return list(pool.map(look, items))
-
-
 def read_blob(flat: Array, *, rows: int, row: int) -> bytes:
     """Byte string `row` of a blob shard of `rows`."""
     offsets = np.frombuffer(flat[: 8 * (rows + 1)].tobytes(), np.int64)
@@ -112,46 +72,9 @@ def intact(path: Path, written: Written) -> bool:
     return crc == written.crc and size == written.bytes
 
 
-def write_durably(path: Path, data: bytes | memoryview) -> None:
-    """Replace a file in one step: after a crash it holds either the old bytes or all the new ones."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    # Its own for every call: threads of one process may write the same file at once, and the last one stays.
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
-    with full_disk_told(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in `folder` survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _write(path: Path, data: memoryview, rows: int) -> Written:
     write_durably(path, data)
     return Written(rows, len(data), zlib.crc32(data))
-
-
-def storage_full(where: Path, error: Exception) -> StorageFull:
-    """The error of a disk that took no more bytes."""
-    return StorageFull(
-        f"{where}: the disk took no more bytes ({error}). Everything committed before is safe: "
-        "free some space, then run the same command again and it goes on from there."
-    )
 
 
 def as_floats(stored: Array) -> npt.NDArray[np.float32]:

@@ -20,20 +20,11 @@ from typing import Any, Final, Self
 import numpy as np
 
 from wherein.errors import CollectionCorrupt, CollectionError, CollectionLocked, CollectionNotFound
+from wherein.files import TEMPORARY, full_disk_told, write_durably
 from wherein.store.catalogue import Catalogue
 from wherein.store.derived import Derived
 from wherein.store.originals import Original
-from wherein.store.shards import (
-    TEMPORARY,
-    Array,
-    full_disk_told,
-    intact,
-    read_array,
-    read_blob,
-    write_array,
-    write_blobs,
-    write_durably,
-)
+from wherein.store.shards import Array, intact, read_array, read_blob, write_array, write_blobs
 from wherein.store.writer import me, who
 from wherein.values.records import MEMORY_ROOT, CheckReport, FileRecord, ImageRecord
 from wherein.values.region import Box

@@ -29,6 +29,9 @@ _TURNS: Final = {
     _UP: (_RIGHT, _UP, _LEFT),
 }
 
+_SMOOTH: Final = 0.8
+"""Pixels of a mask by which its drawn outline may leave it: less than one, so that stairs become lines and no more."""
+
 
 class Rle(TypedDict):
     """COCO's run lengths: `size` is [h, w]; `counts` are runs down the columns, beginning with zeros."""
@@ -180,6 +183,13 @@ def to_polygons(mask: Mask, *, tolerance: float = 0.0) -> list[Polygon]:
     if tolerance > 0.0:
         loops = [smooth for loop in loops if len(smooth := _smoothed(loop, tolerance)) > 2]
     return loops
+
+
+def outline(mask: Mask) -> list[list[list[float]]]:
+    """A mask's polygons for drawing, smoothed, in [0, 1]; fill them by the even-odd rule."""
+    height, width = mask.shape
+    loops = to_polygons(mask, tolerance=_SMOOTH)
+    return [[[round(x / width, 4), round(y / height, 4)] for x, y in loop] for loop in loops]
 
 
 def from_polygons(polygons: Sequence[Sequence[tuple[float, float]]], *, size_wh: tuple[int, int]) -> Mask:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import Any, Self, overload
 
 from wherein.arrays import Mask
+from wherein.values.masks import from_rle, outline, to_rle
 from wherein.values.region import Box
 
 
@@ -30,6 +31,41 @@ class Hit:
     others: tuple[str, ...] = ()
     """The ids of other images of the same video that answer too, best first."""
 
+    def to_dict(self, *, polygons: bool = False) -> dict[str, Any]:
+        """The hit as JSON has it, its mask as run lengths; with `polygons`, also as an outline that can be drawn."""
+        drawn = {"polygons": None if self.mask is None else outline(self.mask)} if polygons else {}
+        return {
+            "image_id": self.image_id,
+            "score": self.score,
+            "confidence": self.confidence,
+            "box": None if self.box is None else list(self.box.xyxy),
+            "mask": None if self.mask is None else to_rle(self.mask, compressed=False),
+            **drawn,
+            "path": None if self.path is None else str(self.path),
+            "size_wh": list(self.size_wh),
+            "seconds": self.seconds,
+            "inliers": self.inliers,
+            "others": list(self.others),
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The hit that `to_dict` wrote; what else is said of it is left alone."""
+        box, mask, path = values["box"], values["mask"], values["path"]
+        width, height = values["size_wh"]
+        return cls(
+            image_id=values["image_id"],
+            score=values["score"],
+            confidence=values["confidence"],
+            box=None if box is None else Box(*box),
+            path=None if path is None else Path(path),
+            size_wh=(width, height),
+            seconds=values["seconds"],
+            mask=None if mask is None else from_rle(mask),
+            inliers=values["inliers"],
+            others=tuple(values["others"]),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking(Sequence[Hit]):
@@ -50,6 +86,37 @@ class Ranking(Sequence[Hit]):
     """What was looked for, in clean words: without weights, places and what was to be avoided."""
     nothing_indexed: bool = False
     """Whether there was nothing to search: the collection holds no image that its encoder has described."""
+
+    def to_dict(self, *, polygons: bool = False) -> dict[str, Any]:
+        """The ranking as one JSON document; `polygons` as `Hit.to_dict` has them."""
+        return {
+            "query": self.query,
+            "encoder": self.encoder,
+            "method": self.method,
+            "score_kind": self.score_kind,
+            "searched": self.searched,
+            "notes": list(self.notes),
+            "hits": [hit.to_dict(polygons=polygons) for hit in self.hits],
+            "rejected": [hit.to_dict(polygons=polygons) for hit in self.rejected],
+            "label": self.label,
+            "nothing_indexed": self.nothing_indexed,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The ranking that `to_dict` wrote; what else is said of it is left alone."""
+        return cls(
+            hits=tuple(Hit.from_dict(hit) for hit in values["hits"]),
+            query=values["query"],
+            encoder=values["encoder"],
+            method=values["method"],
+            score_kind=values["score_kind"],
+            searched=values["searched"],
+            notes=tuple(values["notes"]),
+            rejected=tuple(Hit.from_dict(hit) for hit in values["rejected"]),
+            label=values["label"],
+            nothing_indexed=values["nothing_indexed"],
+        )
 
     @property
     def empty(self) -> bool:

@@ -1,11 +1,11 @@
-"""What a collection records and tells of itself, as values: files, images, which of them a search may return."""
+"""What a collection records and tells of itself, as values: files, images, reports, what may be returned."""
 
 from __future__ import annotations
 
 import math
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Final
@@ -97,6 +97,45 @@ class CheckReport:
     images_to_read_again: int
     doubled: int = 0
     """Images that had rows twice, which earlier versions did to duplicates; mended where that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A file that was left out, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class AddReport:
+    """What an `add` did, in images; skipped and unchanged in files."""
+
+    added: int = 0
+    changed: int = 0
+    completed: int = 0
+    """Images that got layers they lacked; nothing else of them was made again."""
+    renamed: int = 0
+    duplicates: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    ignored: int = 0
+    """Files that stay out because they were removed."""
+    skipped: list[Skip] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What a person should know beside the counts."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an `add` is, in files; or how far what a first search needs is, in pieces."""
+
+    done: int
+    total: int
+    skip: Skip | None = None
+    stage: str = ""
+    """What is being made, where it is not the index of files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints
 from wherein.index.cells import blocks
+from wherein.parallel import in_parallel
 from wherein.search.scorers import RowScorer, SampledScorer, Scorer, Share, SumScorer
 from wherein.search.words import CONTEXT, Layers, SearchWord
-from wherein.store.shards import Array, as_floats, in_parallel, unit_of
+from wherein.store.shards import Array, as_floats, unit_of
 from wherein.values.method import Method
 from wherein.values.region import Box
 

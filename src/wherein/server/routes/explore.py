@@ -15,10 +15,10 @@ from fastapi.responses import HTMLResponse
 
 from wherein.arrays import Floats
 from wherein.collection import Collection
+from wherein.files import write_durably
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere
 from wherein.server.shapes import Shape
-from wherein.store.shards import write_durably
 
 router = APIRouter(tags=["explore"])
 MOST: Final = 20_000

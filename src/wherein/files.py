@@ -1,0 +1,75 @@
+"""Files written so that they are whole or absent, and what is said where they cannot be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from wherein.errors import InputError, StorageFull
+
+TEMPORARY: Final = ".tmp"
+"""How the name of a file ends while it is being written."""
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What a system says when a disk, a quota or the size of one file is used up."""
+
+
+@contextmanager
+def full_disk_told(where: Path) -> Iterator[None]:
+    """Turn the many faces of a full disk into one StorageFull."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise storage_full(where, error) from error
+
+
+@contextmanager
+def unwritable_told(where: Path) -> Iterator[None]:
+    """What a person named to be written cannot be: that is bad input, with its reason."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{where}: cannot be written ({error.strerror}). Choose another place.") from error
+
+
+def write_durably(path: Path, data: bytes | memoryview) -> None:
+    """Replace a file in one step: after a crash it holds either the old bytes or all the new ones."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    # Its own for every call: threads of one process may write the same file at once, and the last one stays.
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
+    with full_disk_told(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def storage_full(where: Path, error: Exception) -> StorageFull:
+    """The error of a disk that took no more bytes."""
+    return StorageFull(
+        f"{where}: the disk took no more bytes ({error}). Everything committed before is safe: "
+        "free some space, then run the same command again and it goes on from there."
+    )
