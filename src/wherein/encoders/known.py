@@ -1,6 +1,7 @@
 """Models that are known to be good: their size, what they read, their licence, and what the papers say of them.
 
-Sizes are of all towers together, as the models' own pages state them. Published figures are those of the two benchmark
+Names, sizes (all towers together), languages and licences were written down without a look at the models' pages, which
+could not be reached: check a licence there before you rely on it. Published figures are those of the two benchmark
 papers that compare encoders: SearchAD (MAP of text queries on its test set, zero-shot) and FORB (mAP@5 over all its
 object types), of the variant that the paper names, which is the one listed here or its nearest kin on the hub.
 """

@@ -22,7 +22,7 @@ from wherein.images.image import Image, Pixels
 SPREAD: Final = 7.0
 """Standard deviation of NARADIO's Gaussian, in patches (Alama et al., "RayFronts", 2025)."""
 SIDE: Final = 432
-"""Input side where none is asked for: RADIO has no size of its own; its authors evaluate at 432."""
+"""Input side where none is asked for: RADIO takes any size. 27 patches of 16 pixels; a choice, not measured."""
 PATCH: Final = 16
 """Pixels of a patch in every RADIO; older configurations do not say it."""
 ADAPTOR: Final = "siglip2-g"

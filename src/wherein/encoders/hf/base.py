@@ -16,7 +16,7 @@ from wherein.images.image import Image, Pixels
 
 CPU_BATCH: Final = 8
 GPU_BATCH: Final = 64
-"""Images that fill a large GPU with a ViT-L at 224 pixels; a ViT-B takes them in one step as well."""
+"""A guess, not measured: enough to keep a GPU busy, and little memory even at a large input."""
 TEXT_BATCH: Final = 256
 
 
