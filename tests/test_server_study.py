@@ -115,7 +115,8 @@ def test_sixteen_questions_with_three_true_among_twelve() -> None:
 
 
 def test_selections_without_outlines_make_no_question() -> None:
-    kept = {f"q{n}": [{"image_id": f"{n}/{i}", "box": [0, 0, 1, 1]} for i in range(5)] for n in range(5)}
+    kept = dict[str, list[dict[str, Any]]]()
+    kept |= {f"q{n}": [{"image_id": f"{n}/{i}", "box": [0, 0, 1, 1]} for i in range(5)] for n in range(5)}
     kept["q2"][3] = {"image_id": "2/3", "box": None, "mask": None}
     assert [question["name"] for question in questions_of(kept)] == ["q0", "q1", "q3", "q4"]
     kept["q4"][1] = {"image_id": "4/1"}
