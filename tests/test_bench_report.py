@@ -11,7 +11,8 @@ import typer.main
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.html import write_html
 from wherein.bench.plots import line_plots, matrix_plot
-from wherein.bench.report import chosen_format, latex_escape, reference_table, render
+from wherein.bench.reference import PaperTable
+from wherein.bench.report import chosen_format, latex_escape, reference_tables, render
 from wherein.bench.tables import figure, headline, lookup, summary_rows, tables
 from wherein.cli.bench import register
 from wherein.errors import SpecError
@@ -20,6 +21,11 @@ FORB = {
     name: {level: {"mAP@1": 0.5, "mAP@5": 0.61234, "t-mAP@1": 0.2, "t-mAP@5": 0.3} for level in ("overall", "easy")}
     for name in ("all", "logos")
 }
+
+
+def papers(**rows: Mapping[str, float]) -> tuple[PaperTable, ...]:
+    """One table of a paper."""
+    return (PaperTable("Paper, Table 1", {"split": "val"}, tuple(rows.items())),)
 
 
 def evaluation(scores: Mapping[str, object], **changes: object) -> Evaluation:
@@ -70,7 +76,7 @@ def test_searchad_has_overall_classes_and_categories() -> None:
     scores = {
         "overall": row,
         "classes": {f"Animal-{i}": row for i in range(9)},
-        "categories": {"Animal": 0.1, "Sign": 0.3},
+        "categories": {"Animal": {"MAP": 0.1}, "Sign": {"MAP": 0.3}},
     }
     overall, classes, categories = tables(scores)
     assert [label for label, _ in overall.rows] == ["overall"]
@@ -95,8 +101,7 @@ def test_lookup_by_path_and_by_name() -> None:
 def test_the_papers_stand_beside_both_protocols_of_pixel_retrieval() -> None:
     for figures in (0.3, {"D": 0.3, "S": 0.4}):
         scores = {"medium": {"mAP@50:5:95": figures, "mIoU": {"D": 0.1, "S": 0.2}}}
-        made = reference_table(evaluation(scores, reference=(("SSP", {"medium/mAP@50:5:95": 0.373}),)))
-        assert made is not None
+        (made,) = reference_tables(evaluation(scores, reference=papers(SSP={"medium/mAP@50:5:95": 0.373})))
         assert made.rows == (("medium mAP@50:5:95", {"this run": 0.3, "SSP": 0.373}),)
 
 
@@ -118,21 +123,21 @@ def test_json_is_the_scores_document_in_fractions() -> None:
 
 def test_terminal_table_shows_percent_and_costs() -> None:
     scores = FORB | {"timing": {"seconds_per_query": 0.01, "setup_seconds": 2.0}, "bytes_per_image": 1024.0}
-    text = render(evaluation(scores, reference=(("FIRe", {"mAP@5": 0.8808}),)), "table")
+    text = render(evaluation(scores, reference=papers(FIRe={"mAP@5": 0.8808})), "table")
     assert "61.23" in text
     assert "88.08" in text
     assert "bytes per image 1,024" in text
 
 
 def test_markdown_puts_the_papers_in_columns_beside_this_run() -> None:
-    text = render(evaluation(FORB, reference=(("FIRe", {"mAP@5": 0.8808, "t-mAP@5": 0.775}),)), "markdown")
+    text = render(evaluation(FORB, reference=papers(FIRe={"mAP@5": 0.8808, "t-mAP@5": 0.775})), "markdown")
     assert "| | this run | FIRe |" in text
     assert "| mAP@5 | 61.23 | 88.08 |" in text
 
 
 def test_reference_methods_without_a_figure_leave_a_gap() -> None:
-    made = reference_table(evaluation(FORB, reference=(("A", {"mAP@5": 0.1}), ("B", {"t-mAP@5": 0.2}))))
-    assert made is not None
+    (made,) = reference_tables(evaluation(FORB, reference=papers(A={"mAP@5": 0.1}, B={"t-mAP@5": 0.2, "none": 1.0})))
+    assert [label for label, _ in made.rows] == ["mAP@5", "t-mAP@5"]
     assert made.rows[0] == ("mAP@5", {"this run": 0.61234, "A": 0.1})
 
 

@@ -72,7 +72,12 @@ def test_searchad_by_hand(searchad: Path) -> None:
     dog, police, sign = (made.scores["classes"][label]["MAP"] for label in (DOG, POLICE, SIGN))
     assert (dog, police, sign) == pytest.approx((1, 1 / 7, 1))
     assert made.scores["overall"]["MAP"] == pytest.approx((cat["MAP"] + 1 + 1 / 7 + 1) / 4)
-    assert made.scores["categories"] == pytest.approx({"Animal": (cat["MAP"] + 1) / 2, "Sign": 1, "Vehicle": 1 / 7})
+    by_category = {name: row["MAP"] for name, row in made.scores["categories"].items()}
+    assert by_category == pytest.approx({"Animal": (cat["MAP"] + 1) / 2, "Sign": 1, "Vehicle": 1 / 7})
+    assert list(made.scores["categories"]["Animal"]) == ["MAP", "MRP", "P@5", "P@25", "P@100"]
+    assert made.scores["categories"]["Animal"]["P@5"] == pytest.approx(
+        (cat["P@5"] + made.scores["classes"][DOG]["P@5"]) / 2
+    )
     assert said(made.warnings, "86 of 90 labels have no ranking")
     assert set(made.scores) == {"overall", "classes", "categories"}
     first = next(query for query in made.queries if query.query_id == CAT).detail["first"]

@@ -1,7 +1,10 @@
 """What scoring a benchmark gives: the official figures, every query's share in them, curves and warnings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from wherein.bench.reference import PaperTable
 
 DETAIL_LIMIT = 20  # ranked entries kept per query for drill-down
 
@@ -29,7 +32,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A scored prediction: `scores` is the JSON document, all figures are fractions in [0, 1]."""
+    """A scored prediction: `scores` is the JSON document, all figures are fractions in [0, 1].
+
+    `conditions` are the split and protocol it was measured under; `reference` the papers' tables of the same ones.
+    """
 
     benchmark: str
     protocol: str
@@ -37,4 +43,5 @@ class Evaluation:
     queries: tuple[QueryScore, ...]
     curves: tuple[Curve, ...]
     warnings: tuple[str, ...]
-    reference: tuple[tuple[str, dict[str, float]], ...]
+    reference: tuple[PaperTable, ...] = ()
+    conditions: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,8 @@ from typing import Any
 
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.plots import line_plots, matrix_plot
-from wherein.bench.report import json_safe, reference_table, running_costs
+from wherein.bench.reference import condition_words
+from wherein.bench.report import json_safe, reference_notes, reference_tables, running_costs
 from wherein.bench.tables import OWN_TABLE, Table, figure, is_plain, summary_rows, tables, variant_tables
 
 
@@ -69,8 +70,9 @@ def cards(figures: Mapping[str, float], costs: Mapping[str, str]) -> str:
     return "".join(f'<section class="figures">{row}</section>' for row in (large, small) if row)
 
 
-def html_table(table: Table, *, beside: bool = False) -> str:
-    """A table; in the papers' one, figures are rows and the first column is this run's."""
+def html_table(table: Table) -> str:
+    """A table; in the papers' ones, figures are rows and the first column is this run's."""
+    beside = table.figures_are_rows
     own = ' class="own"' if beside else ""
     heads = "".join(
         f"<th{own if number == 0 else ''}>{escape(column)}</th>" for number, column in enumerate(table.columns)
@@ -127,7 +129,7 @@ def _headline(evaluation: Evaluation) -> dict[str, float]:
 
 def evaluation_page(evaluation: Evaluation, *, method: str = "", pictures: Mapping[str, str] | None = None) -> str:
     """The page of one evaluation."""
-    beside = reference_table(evaluation, name=method or "this run")
+    beside = reference_tables(evaluation, name=method or "this run")
     made = tables(evaluation.scores)
     variants = evaluation.scores.get("variants")
     drill = Drill(queries=evaluation.queries, columns=metric_names(evaluation.queries), pictures=pictures)
@@ -135,13 +137,15 @@ def evaluation_page(evaluation: Evaluation, *, method: str = "", pictures: Mappi
         warning_lines(evaluation.warnings),
         cards(_headline(evaluation), running_costs(evaluation.scores)),
         *(section(table_heading(table), html_table(table)) for table in made if len(made) > 1 or len(table.rows) > 1),
-        section("Beside the papers, percent", html_table(beside, beside=True) if beside else ""),
+        *(section(f"{table.title[:1].upper()}{table.title[1:]}, percent", html_table(table)) for table in beside),
+        "".join(f"<p>{escape(note)}</p>" for note in reference_notes(evaluation)),
         section("Curves", f'<div class="plots">{line_plots(evaluation.curves)}</div>' if evaluation.curves else ""),
         section("Variants", "".join(map(html_table, variant_tables(evaluation.scores)))),
         section("Confusion", _matrices(variants)),
         section("Queries", '<div id="queries"></div>' if evaluation.queries else ""),
     ]
-    subtitle = f"{method} · {evaluation.protocol} scoring" if method else f"{evaluation.protocol} scoring"
+    words = condition_words({name: evaluation.conditions.get(name, "") for name in ("split", "modality")})
+    subtitle = " · ".join(part for part in (method, *words, f"{evaluation.protocol} scoring") if part)
     return page(title=evaluation.benchmark, subtitle=subtitle, sections=sections, drill=drill)
 
 

@@ -9,8 +9,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 
 from wherein.bench.evaluation import Evaluation
-from wherein.bench.tables import Table, figure, lookup, tables, variant_tables
+from wherein.bench.reference import condition_words, left_out
+from wherein.bench.tables import OWN_TABLE, Table, figure, lookup, tables, variant_tables
 from wherein.errors import SpecError
+
+MOST_ACROSS: Final = 8
+"""Figures that a line of a terminal holds; FORB's Table 4 has as many."""
 
 Format = Literal["table", "json", "markdown", "latex"]
 
@@ -26,16 +30,33 @@ def json_safe(value: Any) -> Any:
     return value
 
 
-def reference_table(evaluation: Evaluation, *, name: str = "this run") -> Table | None:
-    """The papers' numbers beside this run's: one column per method, one row per figure both have."""
-    columns = (name, *(method for method, _ in evaluation.reference))
-    keys = list(dict.fromkeys(key for _, figures in evaluation.reference for key in figures))
-    rows = []
-    for key in keys:
-        own = lookup(evaluation.scores, key)
-        row = {method: figures[key] for method, figures in evaluation.reference if key in figures}
-        rows.append((key.replace("/", " "), {name: math.nan if own is None else own, **row}))
-    return Table(title="beside the papers", columns=columns, rows=tuple(rows)) if rows else None
+def figure_label(key: str) -> str:
+    """The path of a figure in words, without the group that only sorts the document."""
+    first, _, rest = key.partition("/")
+    return (rest if first in (*OWN_TABLE, "variants", "timing") else key).replace("/", " ")
+
+
+def reference_tables(evaluation: Evaluation, *, name: str = "this run") -> tuple[Table, ...]:
+    """The papers' tables of the same protocol beside this run: one column per method, one row per figure both have."""
+    made = []
+    for table in evaluation.reference:
+        own = {key: lookup(evaluation.scores, key) for key in table.figures()}
+        rows = tuple(
+            (figure_label(key), {name: value, **{method: row[key] for method, row in table.rows if key in row}})
+            for key, value in own.items()
+            if value is not None
+        )
+        if rows:
+            columns = (name, *(method for method, _ in table.rows))
+            made.append(Table(f"beside {table.label}", columns, rows, figures_are_rows=True))
+    return tuple(made)
+
+
+def reference_notes(evaluation: Evaluation) -> tuple[str, ...]:
+    """What must be known to read the papers' tables, and which were measured otherwise and are not shown."""
+    notes = tuple(f"{table.source}: {table.note}" for table in evaluation.reference if table.note)
+    apart = left_out(evaluation.benchmark, evaluation.conditions)
+    return (*dict.fromkeys(notes), *(f"not beside this run: {line}" for line in apart))
 
 
 def running_costs(scores: Mapping[str, Any]) -> dict[str, str]:
@@ -56,7 +77,7 @@ def running_costs(scores: Mapping[str, Any]) -> dict[str, str]:
 
 def _column_of(table: Table, column: str, label: str) -> str:
     """The name that decides how a figure is printed: in the reference table figures are rows."""
-    return label if table.title == "beside the papers" else column
+    return label if table.figures_are_rows else column
 
 
 def _cells(table: Table, label: str, row: Mapping[str, float]) -> list[str]:
@@ -64,12 +85,13 @@ def _cells(table: Table, label: str, row: Mapping[str, float]) -> list[str]:
 
 
 def _heading(evaluation: Evaluation) -> str:
-    return f"{evaluation.benchmark} · {evaluation.protocol}"
+    """Benchmark, split and kind of queries where it has them, and the rule of scoring."""
+    words = condition_words({name: evaluation.conditions.get(name, "") for name in ("split", "modality")})
+    return " · ".join((evaluation.benchmark, *words, evaluation.protocol))
 
 
 def _all_tables(evaluation: Evaluation) -> list[Table]:
-    beside = reference_table(evaluation)
-    return [*tables(evaluation.scores), *variant_tables(evaluation.scores), *([beside] if beside else [])]
+    return [*tables(evaluation.scores), *variant_tables(evaluation.scores), *reference_tables(evaluation)]
 
 
 def quiet_table() -> RichTable:
@@ -83,16 +105,22 @@ def terminal_parts(evaluation: Evaluation) -> list[RichTable | str]:
     for table in (*tables(evaluation.scores), *variant_tables(evaluation.scores)):
         parts.append(" · ".join(part for part in (_heading(evaluation), table.title) if part))
         parts.append(rich_table(table))
-    beside = reference_table(evaluation)
-    if beside:
-        turned = quiet_table()
-        turned.add_column("method")
-        for label, _ in beside.rows:
-            turned.add_column(label, justify="right")
-        for method in beside.columns:
-            turned.add_row(method, *(figure(row.get(method), label) for label, row in beside.rows))
-        parts += [f"{_heading(evaluation)} · {beside.title}", turned]
-    return parts
+    for beside in reference_tables(evaluation):
+        parts += [f"{_heading(evaluation)} · {beside.title}", turned_table(beside)]
+    return [*parts, *reference_notes(evaluation)]
+
+
+def turned_table(table: Table) -> RichTable:
+    """A table with a method in each row, as papers print it; as it is where it has more figures than fit a line."""
+    if len(table.rows) > MOST_ACROSS:
+        return rich_table(table)
+    turned = quiet_table()
+    turned.add_column("method", no_wrap=True)
+    for label, _ in table.rows:
+        turned.add_column(label, justify="right", overflow="fold")
+    for method in table.columns:
+        turned.add_row(method, *(figure(row.get(method), label) for label, row in table.rows))
+    return turned
 
 
 def rich_table(table: Table) -> RichTable:
@@ -138,7 +166,7 @@ def _as_markdown(evaluation: Evaluation) -> str:
     costs = running_costs(evaluation.scores)
     if costs:
         lines += [" · ".join(f"{name} {value}" for name, value in costs.items()), ""]
-    lines += [f"> {warning}" for warning in evaluation.warnings]
+    lines += [f"> {warning}" for warning in (*evaluation.warnings, *reference_notes(evaluation))]
     return "\n".join(lines).rstrip() + "\n"
 
 

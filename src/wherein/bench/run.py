@@ -20,6 +20,7 @@ import wherein
 from wherein import Collection, Method, Query, Ranking
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.journal import Journal, SetupLog
+from wherein.bench.reference import reference, run_conditions
 from wherein.bench.registry import load_task
 from wherein.bench.report import json_safe
 from wherein.bench.staging import Stage, reduce
@@ -92,7 +93,15 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     scored = task.evaluate(Answers(image_ids=image_ids, kept=journal, out=plan.out / "predictions"))
     setup = SetupLog(plan.indexed / "setup.ndjson").seconds(encoder=encoder)
     scores = {**scored.scores, "timing": journal.timing(setup_seconds=setup), "bytes_per_image": size}
-    evaluation = replace(scored, scores=scores, warnings=(*warnings, *journal.notes(), *scored.warnings))
+    added = len(set(image_ids).difference(task.images()))
+    conditions = run_conditions(plan.benchmark, plan.options.given(), distractors=added)
+    evaluation = replace(
+        scored,
+        scores=scores,
+        warnings=(*warnings, *journal.notes(), *scored.warnings),
+        conditions=conditions,
+        reference=reference(plan.benchmark, conditions),
+    )
     save(evaluation, plan, files={**task.images(), **task.query_files()})
     return evaluation
 
@@ -317,13 +326,16 @@ def load_evaluation(out: Path) -> tuple[str, Evaluation]:
             hint = "it holds a sweep: compare the draw-… folders below it"
         raise DataError(f"{out} holds no evaluation.json; {hint}")
     document = read_json(out / "evaluation.json")
-    method = str(read_json(out / "run.json").get("method", out.name))
+    asked = read_json(out / "run.json")
+    method, benchmark = str(asked.get("method", out.name)), str(document["benchmark"])
+    conditions = document.get("conditions") or run_conditions(benchmark, asked.get("options", {}))
     return method, Evaluation(
-        benchmark=document["benchmark"],
+        benchmark=benchmark,
         protocol=document["protocol"],
         scores=document["scores"],
         queries=tuple(QueryScore(**query) for query in document["queries"]),
         curves=tuple(Curve(**curve) for curve in document["curves"]),
         warnings=tuple(document["warnings"]),
-        reference=tuple((name, figures) for name, figures in document["reference"]),
+        reference=reference(benchmark, conditions),
+        conditions=conditions,
     )

@@ -91,7 +91,6 @@ def sweep(plan: Plan, what: Sweep, *, watch: Watch = lambda _: None) -> Evaluati
         queries=(),
         curves=overlap_curves(what, runs, plan.method),
         warnings=tuple(warnings),
-        reference=(),
     )
     _save(summary, plan.out, plan.method)
     return summary

@@ -19,6 +19,7 @@ PLAIN_FIGURES = (
     "score",
     "statistic",
     "p",
+    "characters",
 )
 # Not figures of the method: shown elsewhere, or too long to show.
 SET_ASIDE = ("timing", "bytes_per_image", "ious", "variants", "runs")
@@ -33,6 +34,7 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, Mapping[str, float]], ...]
+    figures_are_rows: bool = False
 
 
 def is_figure(value: object) -> bool:
@@ -43,7 +45,7 @@ def is_figure(value: object) -> bool:
 def is_plain(column: str) -> bool:
     """Is the figure printed as it is, not as a percentage?"""
     last = column.replace("/", " ").split(" ")[-1]
-    return any(last == name or last.startswith(f"{name}_") for name in PLAIN_FIGURES)
+    return any(last == name or last.startswith(f"{name}_") or last.endswith(f"_{name}") for name in PLAIN_FIGURES)
 
 
 def figure(value: float | None, column: str) -> str:
@@ -85,8 +87,9 @@ def tables(scores: Mapping[str, Any]) -> tuple[Table, ...]:
     """The tables of a scores document: groups that share their columns share a table."""
     document = {name: value for name, value in scores.items() if name not in SET_ASIDE}
     categories = document.pop("categories", None)
-    if isinstance(categories, Mapping):  # {name: MAP}: names are rows here, not columns
-        document["categories"] = {name: {"MAP": value} for name, value in categories.items()}
+    if isinstance(categories, Mapping):  # runs of older versions kept {name: MAP}
+        rows = {name: value if isinstance(value, Mapping) else {"MAP": value} for name, value in categories.items()}
+        document["categories"] = rows
     listed = list(_rows(document, ()))
     sizes = Counter(path[0] for path, _ in listed if path)
     found: dict[tuple[str, tuple[str, ...]], list[tuple[str, dict[str, float]]]] = {}

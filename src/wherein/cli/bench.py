@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wherein.cli.options import JsonOption
+from wherein.cli.papers import papers
 
 if TYPE_CHECKING:
     from wherein.bench.evaluation import Evaluation
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Run a method on a benchmark; compare runs.", no_args_is_help=True)
     group.command()(run)
     group.command()(report)
+    group.command()(papers)
     app.add_typer(group, name="bench")
 
 

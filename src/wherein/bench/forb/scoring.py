@@ -57,7 +57,8 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
             *_warnings(truth, lists, protocol=protocol),
             *_distractor_warnings(results.rejected, wanted),
         ),
-        reference=reference("forb"),
+        reference=reference("forb", {"protocol": protocol}),
+        conditions={"protocol": protocol},
     )
 
 

@@ -95,7 +95,6 @@ def score_captions(benchmark: str, targets: Mapping[str, tuple[str, str]], answe
         ),
         curves=(recall_curve(np.where(found, ranks, np.inf), most=len(answers.image_ids)),),
         warnings=(),
-        reference=(),
     )
 
 

@@ -95,5 +95,4 @@ def score_classes(benchmark: str, class_of: Mapping[str, str], answers: Answers)
         ),
         curves=(Curve("mean over classes", "recall", "precision", metrics.RECALL_POINTS.tolist(), curve.tolist()),),
         warnings=(),
-        reference=(),
     )

@@ -104,7 +104,6 @@ def score_examples(
         ),
         curves=_curves(places, truth, levels),
         warnings=_warnings(asked, protocol=protocol),
-        reference=(),
     )
 
 

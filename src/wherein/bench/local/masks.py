@@ -105,7 +105,6 @@ def score_masks(benchmark: str, clips: Sequence[Clip], answers: Answers) -> Eval
             Curve("paper, masks", "IoU threshold", "mAP", thresholds, at_mask.tolist()),
         ),
         warnings=no_region_warning(any(query.ious.any() for query in (*boxes, *masks)), "every IoU is 0"),
-        reference=(),
     )
 
 

@@ -96,5 +96,4 @@ def score_road(benchmark: str, odd: Sequence[str], answers: Answers) -> Evaluati
         ),
         curves=(Curve(LABEL, "recall", "precision", metrics.RECALL_POINTS.tolist(), curve.tolist()),),
         warnings=no_region_warning(any(v is not None for v in kept["inside"].values()), "pointing is 0"),
-        reference=(),
     )

@@ -110,5 +110,4 @@ def score_known_items(benchmark: str, targets: Mapping[str, tuple[str, str]], an
         ),
         curves=(recall_curve(ranks, most=len(answers.image_ids)),),
         warnings=no_region_warning(any(one["pointed"] for one in kept.values()), "pointing is 0"),
-        reference=(),
     )

@@ -53,7 +53,8 @@ def score(data: Path, predictions: Path, *, name: str, ranks: Path | None, proto
         queries=tuple(_query_score(truth, ious, number) for number in range(len(truth.truth.queries))),
         curves=tuple(curves),
         warnings=tuple(warnings),
-        reference=reference(name),
+        reference=reference(name, {"protocol": protocol}),
+        conditions={"protocol": protocol},
     )
 
 

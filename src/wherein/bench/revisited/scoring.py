@@ -54,7 +54,7 @@ def score(data: Path, predictions: Path, *, name: str, protocol: str) -> Evaluat
         ),
         curves=tuple(curves),
         warnings=tuple(warnings),
-        reference=reference(name),
+        reference=reference(name, {}),
     )
 
 

@@ -1,6 +1,6 @@
 """SearchAD scored as its devkit scores (`official`) or as the paper defines (`paper`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -66,7 +66,8 @@ def score(data: Path, predictions: Path, *, split: str, protocol: str) -> Evalua
         queries=tuple(_query_score(label, classes[label], rankings.get(label)) for label in classes),
         curves=_curves(truth, rankings, classes, protocol=protocol),
         warnings=(*truth.warnings, *_warnings(rankings, notes, split=split, protocol=protocol)),
-        reference=reference("searchad"),
+        reference=reference("searchad", {"split": split}),
+        conditions={"split": split, "protocol": protocol},
     )
 
 
@@ -173,14 +174,18 @@ def _figures(ranking: _Ranking, *, relevant: int) -> dict[str, float]:
 
 def _document(classes: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
     names = ("MAP", "MRP", *(f"P@{k}" for k in DEPTHS))
-    categories: dict[str, list[float]] = {}
+    categories: dict[str, list[Mapping[str, float]]] = {}
     for label, figures in classes.items():
-        categories.setdefault(searchad.category_of(label), []).append(figures["MAP"])
+        categories.setdefault(searchad.category_of(label), []).append(figures)
     return {
-        "overall": {name: float(np.mean([figures[name] for figures in classes.values()])) for name in names},
+        "overall": _means(names, list(classes.values())),
         "classes": {label: dict(classes[label]) for label in searchad.LABELS if label in classes},
-        "categories": {name: float(np.mean(categories[name])) for name in searchad.CATEGORIES if name in categories},
+        "categories": {name: _means(names, categories[name]) for name in searchad.CATEGORIES if name in categories},
     }
+
+
+def _means(names: Sequence[str], rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([row[name] for row in rows])) for name in names}
 
 
 def _query_score(label: str, figures: Mapping[str, float], ranking: _Ranking | None) -> QueryScore:

@@ -64,7 +64,7 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
         ),
         curves=_curves(groups),
         warnings=(*truth.warnings, *_warnings(places, texts)),
-        reference=reference("subregion"),
+        reference=reference("subregion", {}),
     )
 
 
