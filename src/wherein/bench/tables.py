@@ -20,6 +20,7 @@ PLAIN_FIGURES = (
     "statistic",
     "p",
     "characters",
+    "px",
 )
 # Not figures of the method: shown elsewhere, or too long to show.
 SET_ASIDE = ("timing", "bytes_per_image", "ious", "variants", "runs")

@@ -12,6 +12,7 @@ import typer
 
 from wherein.cli.options import JsonOption
 from wherein.cli.papers import papers
+from wherein.cli.statistics import statistics
 
 if TYPE_CHECKING:
     from wherein.bench.evaluation import Evaluation
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
     group.command()(run)
     group.command()(report)
     group.command()(papers)
+    group.command()(statistics)
     app.add_typer(group, name="bench")
 
 

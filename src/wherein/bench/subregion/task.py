@@ -15,6 +15,7 @@ from wherein.bench.boxes import box_statistics, clipped, perturbed
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.subregion import dataset as subregion
+from wherein.bench.subregion.contents import description_lengths
 from wherein.bench.task import Answers, Options, Question, Search, Task
 from wherein.errors import DataError, SpecError
 
@@ -113,8 +114,14 @@ class SubRegionTask(Task):
         )
         scores = dict(scored.scores)
         if self.options.box_statistics:
-            boxes = {name: [self.box(a) for a in self.dataset.annotations if a.set == name] for name in subregion.SETS}
-            scores["variants"] = box_statistics(boxes)
+            sets = {
+                name: [a for a in self.dataset.annotations if name in ("all", a.set)]
+                for name in (*subregion.SETS, "all")
+            }
+            sets = {name: members for name, members in sets.items() if members}
+            lengths = {f"annotations {name}": row for name, row in description_lengths(sets).items()}
+            boxes = {name: [self.box(one) for one in members] for name, members in sets.items()}
+            scores["variants"] = lengths | box_statistics(boxes)
         return replace(scored, scores=scores, warnings=scored.warnings)
 
 
