@@ -2,17 +2,36 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import cv2
 import numpy as np
 
-from wherein import Box, Hit
+from wherein import Box, Hit, Query
 from wherein.arrays import Mask
 from wherein.bench.boxes import clipped
 from wherein.bench.overlap import mask_iou
+from wherein.bench.task import Search
 from wherein.errors import DataError
 from wherein.values.masks import box_mask, mask_box, resized
 from wherein.values.region import iou
+
+AT_ONCE: Final = 10
+"""Images that are located by one search: as many as every step looks at (a learned matcher compares ten)."""
+
+
+def located(search: Search, query: Query, hits: Sequence[Hit], wanted: Sequence[str], *, timed: bool) -> dict[str, Hit]:
+    """The hits of the wanted images, each with its place whatever its rank.
+
+    A ranking is located and verified only so far down; what lies below is asked for again, by its name.
+    """
+    asked = set(wanted)
+    found = {hit.image_id: hit for hit in hits if hit.image_id in asked}
+    missing = [name for name in wanted if name not in found or not hit_polygon(found[name])]
+    for start in range(0, len(missing), AT_ONCE):
+        some = missing[start : start + AT_ONCE]
+        found |= {hit.image_id: hit for hit in search(query, k=len(some), among=some, timed=timed)}
+    return found
 
 
 def hit_point(hit: Hit) -> tuple[float, float] | None:

@@ -36,13 +36,14 @@ def thumbnails(queries: Sequence[QueryScore], files: Mapping[str, Path]) -> dict
     for query in worst(queries):
         for name in names_shown(query):
             if name in files and name not in made:
-                picture = _thumbnail(files[name])
+                picture = thumbnail(files[name])
                 if picture:
                     made[name] = picture
     return made
 
 
-def _thumbnail(path: Path) -> str | None:
+def thumbnail(path: Path) -> str | None:
+    """A small picture of a file as a data URI, or None where it cannot be read."""
     import PIL.Image
     import PIL.ImageOps
 

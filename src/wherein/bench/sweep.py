@@ -1,4 +1,4 @@
-"""Several runs that differ in one thing each: random support sets, perturbed boxes, overlaps of a grid."""
+"""Several runs that differ in one thing each: random support sets, wordings, perturbed boxes, overlaps of a grid."""
 
 import re
 import statistics
@@ -13,6 +13,8 @@ from wherein.bench.tables import SET_ASIDE, is_figure
 from wherein.errors import SpecError
 
 RANDOM_SETS: Final = 20
+WORDINGS: Final = ("first-keyword", "keywords", "all", *(f"text-{number}" for number in range(1, 8)))
+"""Each way to ask for a label of SearchAD, and each of its texts alone: at most three keywords, four descriptions."""
 _GRID: Final = re.compile(r"(static-\d+)(?:@[\d.]+)?")
 
 
@@ -23,9 +25,17 @@ class Sweep:
     overlaps: tuple[float, ...] = ()
     perturbations: tuple[tuple[float, float], ...] = ()
     draws: int = 1
+    texts: tuple[str, ...] = ()
 
     def plans(self, plan: Plan) -> dict[str, list[Plan]]:
         """The runs of every combination, by the name of the combination; all share one collection."""
+        if self.texts:
+            return {
+                f"texts: {kind}": [
+                    replace(plan, out=plan.out / kind, home=plan.indexed, options=replace(plan.options, texts=kind))
+                ]
+                for kind in self.texts
+            }
         made: dict[str, list[Plan]] = {}
         for overlap in self.overlaps or (None,):
             method = plan.method if overlap is None else with_overlap(plan.method, overlap)

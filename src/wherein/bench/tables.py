@@ -21,6 +21,7 @@ PLAIN_FIGURES = (
     "p",
     "characters",
     "px",
+    "boxes",
 )
 # Not figures of the method: shown elsewhere, or too long to show.
 SET_ASIDE = ("timing", "bytes_per_image", "ious", "variants", "runs")

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wherein.cli.best import best
 from wherein.cli.options import JsonOption
 from wherein.cli.papers import papers
+from wherein.cli.prompts import prompts as detector_prompts
 from wherein.cli.statistics import statistics
 
 if TYPE_CHECKING:
@@ -29,7 +31,9 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Run a method on a benchmark; compare runs.", no_args_is_help=True)
     group.command()(run)
     group.command()(report)
+    group.command()(best)
     group.command()(papers)
+    group.command("prompts")(detector_prompts)
     group.command()(statistics)
     app.add_typer(group, name="bench")
 
@@ -55,11 +59,17 @@ def run(
         str | None, typer.Option(help="searchad: language (default), vision or multimodal queries.")
     ] = None,
     texts: Annotated[
-        str | None, typer.Option(help="searchad: first-keyword, keywords, or all (default: with descriptions).")
+        str | None,
+        typer.Option(
+            help="searchad: first-keyword, keywords, all (default: with descriptions), or text-N: the N-th alone."
+        ),
     ] = None,
     random_sets: Annotated[
         int | None, typer.Option(help="searchad: that many random support sets instead of the curated one (paper: 20).")
     ] = None,
+    prompts: Annotated[
+        bool, typer.Option("--prompts", help="searchad: how much depends on the wording: one run per kind of text.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Seed of the random support sets.")] = None,
     size_thirds: Annotated[bool, typer.Option("--size-thirds", help="searchad: smallest and largest objects.")] = False,
     confusion: Annotated[bool, typer.Option("--confusion", help="searchad: what the top 50 of a label show.")] = False,
@@ -76,7 +86,12 @@ def run(
     box_statistics: Annotated[
         bool, typer.Option("--box-statistics", help="subregion: IoU of boxes and grid cells.")
     ] = False,
-    task: Annotated[str | None, typer.Option(help="proxford, prparis: database (default) or pairs.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="proxford, prparis: database (default) or pairs; searchad: ranking (default) or localization."
+        ),
+    ] = None,
     longest_side: Annotated[
         int | None, typer.Option(min=16, help="Reduce every image to that many pixels first (forb's paper: 480).")
     ] = None,
@@ -111,7 +126,7 @@ def run(
     )
     where = out or default_out(benchmark, method)
     plan = Plan(benchmark=benchmark, data=data, method=method, out=where, options=options, home=index)
-    evaluation = _run(plan, _sweep(random_sets, perturb or [], overlaps))
+    evaluation = _run(plan, _sweep(random_sets, perturb or [], overlaps, prompts=prompts))
     _print(evaluation, shown)
     typer.echo(f"kept in {plan.out}; look at {plan.out / 'report.html'}", err=True)
 
@@ -121,11 +136,15 @@ def default_out(benchmark: str, method: str) -> Path:
     return Path("bench-runs") / benchmark / re.sub(r"[^\w.+@~-]+", "_", method)
 
 
-def _sweep(random_sets: int | None, perturb: list[str], overlaps: str | None) -> Sweep | None:
+def _sweep(random_sets: int | None, perturb: list[str], overlaps: str | None, *, prompts: bool) -> Sweep | None:
     from wherein.bench.boxes import PERTURBATIONS, SEEDS
-    from wherein.bench.sweep import Sweep, parse_spread
+    from wherein.bench.sweep import WORDINGS, Sweep, parse_spread
     from wherein.errors import SpecError
 
+    if prompts and (random_sets is not None or perturb or overlaps):
+        raise SpecError("--prompts varies the texts alone; leave --random-sets, --perturb and --overlaps away")
+    if prompts:
+        return Sweep(texts=WORDINGS)
     if random_sets is None and not perturb and overlaps is None:
         return None
     if random_sets is not None and random_sets < 1:

@@ -11,7 +11,7 @@ import numpy as np
 from wherein import Hit
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
-from wherein.bench.located import hit_polygon
+from wherein.bench.located import hit_polygon, located
 from wherein.bench.pixel import dataset as pixel
 from wherein.bench.revisited.task import files_of_list, query_of, write_ranks
 from wherein.bench.task import DEFAULTS, Answers, Options, Question, Search, Task
@@ -19,8 +19,6 @@ from wherein.errors import SpecError
 
 DATABASE: Final = "database"
 PAIRS: Final = "pairs"
-AT_ONCE: Final = 10
-"""Pairs that are located by one search: as many as every step looks at (a learned matcher compares ten images)."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +66,12 @@ class PixelTask(Task):
         ]
 
     def ask(self, question: Question, search: Search, position: Mapping[str, int]) -> dict[str, Any]:
-        """The whole ranking of the database task, and the outline in every image of a pair, whatever its rank.
-
-        A ranking is located and verified only so far down; what lies below is asked for again, by its name.
-        """
+        """The whole ranking of the database task, and the outline in every image of a pair, whatever its rank."""
         names = list(self._files)
         row_of = {names[image]: image for query, image in self.dataset.labels if query == int(question.question_id)}
         hits: Sequence[Hit] = search(question.query) if self.kind == DATABASE else ()
-        outlines = {row_of[hit.image_id]: hit_polygon(hit) for hit in hits if hit.image_id in row_of}
-        missing = [name for name, row in row_of.items() if not outlines.get(row)]
-        for start in range(0, len(missing), AT_ONCE):
-            some = missing[start : start + AT_ONCE]
-            found = search(question.query, k=len(some), among=some, timed=self.kind == PAIRS)
-            outlines |= {row_of[hit.image_id]: hit_polygon(hit) for hit in found}
+        found = located(search, question.query, hits, list(row_of), timed=self.kind == PAIRS)
+        outlines = {row_of[name]: hit_polygon(hit) for name, hit in found.items()}
         return {
             "ranking": [position[hit.image_id] for hit in hits],
             "outlines": {str(row): points for row, points in sorted(outlines.items())},

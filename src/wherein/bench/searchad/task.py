@@ -2,24 +2,27 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from wherein import Hit, Part, Query
+from wherein import Box, Hit, Part, Query
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
-from wherein.bench.located import pixel_box
+from wherein.bench.located import located, no_region_warning, pixel_box
 from wherein.bench.searchad import dataset as searchad
+from wherein.bench.searchad.localization import localization, true_boxes
 from wherein.bench.searchad.variants import variants
-from wherein.bench.task import DEFAULTS, Answers, Options, Question, Task
+from wherein.bench.task import DEFAULTS, Answers, Options, Question, Search, Task
 from wherein.errors import DataError, SpecError
 
 MODALITIES: Final = ("language", "vision", "multimodal")
 TEXTS: Final = ("first-keyword", "keywords", "all")
+ONE_TEXT: Final = "text-"
+TASKS: Final = ("ranking", "localization")
 Support = tuple[str, tuple[float, float, float, float]]
 EXAMPLES: Final = 5  # images of a random support set, as many as a curated one has
 
@@ -36,10 +39,20 @@ class SearchADTask(Task):
     def load(cls, benchmark: str, data: Path, options: Options) -> "SearchADTask":
         """Check the options; the files are read when they are needed."""
         options.require_only(
-            "split", "modality", "texts", "draw", "seed", "size_thirds", "confusion", "protocol", benchmark=benchmark
+            "split",
+            "modality",
+            "texts",
+            "draw",
+            "seed",
+            "size_thirds",
+            "confusion",
+            "protocol",
+            "task",
+            benchmark=benchmark,
         )
         _one_of("--modality", options.modality, MODALITIES)
-        _one_of("--texts", options.texts, TEXTS)
+        _check_texts(options.texts)
+        _one_of("--task", options.task, TASKS)
         _one_of("--split", options.split, (*searchad.SPLITS, "test"))
         if options.draw is not None and options.modality in (None, "language"):
             raise SpecError("random support sets are sets of examples; add --modality vision or multimodal")
@@ -105,9 +118,20 @@ class SearchADTask(Task):
             drawn[label] = [(names[i], found[names[i]]) for i in sorted(picked.tolist())]
         return drawn
 
-    def keep(self, _question: Question, hits: Sequence[Hit], position: Mapping[str, int], /) -> dict[str, Any]:
-        """The whole ranking."""
-        return {"ranking": [position[hit.image_id] for hit in hits]}
+    @cached_property
+    def _annotations(self) -> dict[str, list[tuple[str, tuple[float, ...]]]]:
+        return searchad.read_annotations(self.root, self.split)
+
+    def ask(self, question: Question, search: Search, position: Mapping[str, int]) -> dict[str, Any]:
+        """The whole ranking; where boxes are scored, that of every relevant image too, whatever its rank."""
+        hits = search(question.query)
+        kept: dict[str, Any] = {"ranking": [position[hit.image_id] for hit in hits]}
+        if self.options.task == "localization" and self.split != "test":
+            wanted = [name for name in true_boxes(self._annotations, question.question_id) if name in position]
+            found = located(search, question.query, hits, wanted, timed=False)
+            boxes = {name: _pixels(hit) for name, hit in found.items() if hit.box is not None}
+            kept["boxes"] = {str(position[name]): boxes[name] for name in wanted if name in boxes}
+        return kept
 
     def evaluate(self, answers: Answers) -> Evaluation:
         """Write `{label: [paths]}` and score it as the devkit does."""
@@ -121,17 +145,22 @@ class SearchADTask(Task):
         )
         found = variants(self.root, self.split, answers, options=self.options)
         scores = {**scored.scores, **({"variants": found} if found else {})}
+        notes = self._notes()
+        if self.options.task == "localization":
+            scores["localization"] = localization(self._annotations, answers)
+            any_box = any(kept.get("boxes") for kept in answers.kept.values())
+            notes += no_region_warning(any_box, "every figure of localization is 0")
+        return replace(scored, scores=scores, warnings=(*scored.warnings, *notes))
+
+    def _notes(self) -> tuple[str, ...]:
         unread = [f"{one.label}: {', '.join(one.unread)}" for one in self._support if one.unread]
-        notes = (f"parts of the default queries were not understood: {'; '.join(unread[:3])}",) if unread else ()
-        return Evaluation(
-            benchmark=scored.benchmark,
-            protocol=scored.protocol,
-            scores=scores,
-            queries=scored.queries,
-            curves=scored.curves,
-            warnings=(*scored.warnings, *notes),
-            reference=scored.reference,
-        )
+        return (f"parts of the default queries were not understood: {'; '.join(unread[:3])}",) if unread else ()
+
+
+def _pixels(hit: Hit) -> list[float]:
+    """The box of a hit in pixels; every caller has looked that there is one."""
+    box, (width, height) = hit.box or Box(0.0, 0.0, 1.0, 1.0), hit.size_wh
+    return [box.x1 * width, box.y1 * height, box.x2 * width, box.y2 * height]
 
 
 def _one_of(flag: str, value: str | None, known: Sequence[str]) -> None:
@@ -139,13 +168,26 @@ def _one_of(flag: str, value: str | None, known: Sequence[str]) -> None:
         raise SpecError(f"{flag} {value} is none of {', '.join(known)}")
 
 
+def _check_texts(texts: str | None) -> None:
+    number = (texts or "").removeprefix(ONE_TEXT)
+    if texts is not None and texts.startswith(ONE_TEXT) and number.isdigit() and int(number) > 0:
+        return
+    _one_of("--texts", texts, (*TEXTS, f"{ONE_TEXT}N") if texts not in TEXTS else TEXTS)
+
+
 def chosen_texts(support: searchad.SupportSet, texts: str) -> tuple[str, ...]:
-    """The first keyword, the keywords, or keywords and descriptions of a support set."""
+    """The first keyword, the keywords, keywords and descriptions of a support set, or one of these alone (`text-2`).
+
+    Of a set with fewer texts the last one is asked.
+    """
     keywords = support.keywords or support.descriptions[:1]
     if not keywords:
         raise DataError(f"the default query of {support.label} has no text; use --modality vision")
     if texts == "first-keyword":
         return keywords[:1]
+    if texts.startswith(ONE_TEXT):
+        every = (*support.keywords, *support.descriptions)
+        return (every[min(int(texts.removeprefix(ONE_TEXT)), len(every)) - 1],)
     return keywords if texts == "keywords" else (*support.keywords, *support.descriptions)
 
 
