@@ -1,5 +1,7 @@
 """Slips of the finger and other languages are read before they are embedded, and a note says how."""
 
+from collections import Counter
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,8 @@ import wherein
 from wherein import Query
 from wherein.demo import PHOTOS
 from wherein.encoders import load
-from wherein.encoders.mini import MiniEncoder
+from wherein.encoders.mini import MAX_TOKENS, MiniEncoder
+from wherein.encoders.reading import first_words, in_english, mended
 from wherein.search.reading import read_query
 
 
@@ -90,3 +93,28 @@ def test_a_search_in_another_language_finds_what_english_finds_and_says_so(tmp_p
     assert foreign.notes[0] == "read as: a red bicycle"
     assert foreign.query == "ein rotes Fahrrad"
     assert not any("read as" in note for note in english.notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("x" * 20_000, id="one word without end"),
+        pytest.param("hund " * 4_000, id="a foreign word again and again"),
+        pytest.param(" ".join(f"qx{letters}zk" for letters in map("".join, permutations("abcdefg"))), id="many words"),
+    ],
+)
+def test_no_text_is_looked_up_more_often_than_its_embedded_words_are(mini: MiniEncoder, text: str) -> None:
+    lexicon = mini._lexicon
+    asked = Counter[str]()
+
+    def count(word: str) -> bool:
+        asked["words"] += 1
+        return False
+
+    head, rest = first_words(text, MAX_TOKENS)
+    assert head + rest == text
+    in_english(head, taught=count)
+    mended(head, words=lexicon.words, listed=count, taught=count)
+    # 53 slips a letter of at most 32 letters, of at most 64 words: as many as a text of any length may cost.
+    assert asked["words"] <= 64 * (54 * 33 + 2)
+    assert mini.read(text).endswith(rest)

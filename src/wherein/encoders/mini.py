@@ -18,7 +18,7 @@ from wherein.arrays import Floats
 from wherein.encoders import Encoded
 from wherein.encoders.hubs import Hubs
 from wherein.encoders.onnx import session
-from wherein.encoders.reading import in_english, mended
+from wherein.encoders.reading import first_words, in_english, mended
 from wherein.encoders.words import Lexicon
 from wherein.errors import SpecError
 from wherein.images.image import Image, Pixels
@@ -94,14 +94,16 @@ class MiniEncoder:
         return self._hubs.level_texts(found)
 
     def unknown_words(self, text: str) -> tuple[str, ...]:
-        """The words of a text that neither its tokenizer nor its training can have taught it."""
-        return self._lexicon.unknown(str(self._tokenizer.normalizer.normalize_str(text)))
+        """The words of a text that neither its tokenizer nor its training can have taught it; of those it embeds."""
+        embedded, _ = first_words(text, MAX_TOKENS)
+        return self._lexicon.unknown(str(self._tokenizer.normalizer.normalize_str(embedded)))
 
     def read(self, text: str) -> str:
-        """A text of another language in English, and misspelled words mended."""
+        """A text of another language in English, and misspelled words mended; what it does not embed stays as it is."""
         lexicon = self._lexicon
-        english = in_english(text, taught=lexicon.taught)
-        return mended(english, words=lexicon.words, listed=lexicon.listed, taught=lexicon.taught)
+        embedded, rest = first_words(text, MAX_TOKENS)
+        english = in_english(embedded, taught=lexicon.taught)
+        return mended(english, words=lexicon.words, listed=lexicon.listed, taught=lexicon.taught) + rest
 
     @cached_property
     def _lexicon(self) -> Lexicon:

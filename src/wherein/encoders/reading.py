@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
@@ -56,6 +57,8 @@ _LEADING: Final = frozenset(["a", "the", "some", "of", "and", "with", "in", "on"
 _ENDINGS: Final = ("s", "es", "e", "n", "en", "er", "i", "x")
 """What is taken off a word that is not listed, to find it in the singular."""
 _SOUNDS: Final = (("ph", "f"), ("ck", "k"), ("qu", "kw"), ("wh", "w"), ("gh", "g"), ("y", "i"), ("c", "k"), ("z", "s"))
+_LONGEST_ENTRY: Final = 9
+"""Words of the longest entry of the table."""
 _SHORTEST: Final = 4
 """Shorter words are one slip from too many others."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -68,6 +71,13 @@ class Reads(Protocol):
 
     def read(self, text: str) -> str:
         """The text in words that it was taught; the same text where there is nothing to change."""
+
+
+def first_words(text: str, count: int) -> tuple[str, str]:
+    """A text cut behind its first words: those, and the rest. Together they are the text."""
+    found = next(islice(_WORD.finditer(text), count - 1, None), None)
+    end = len(text) if found is None else found.end()
+    return text[:end], text[end:]
 
 
 def plain_word(text: str) -> str:
@@ -113,7 +123,7 @@ def _spoken(words: Sequence[str], table: dict[str, str], *, adjectives_follow: b
     """Words in English, longest entries first; nothing where one of them is not listed."""
     said, at = list[str](), 0
     while at < len(words):
-        for end in range(len(words), at, -1):
+        for end in range(min(len(words), at + _LONGEST_ENTRY), at, -1):
             found = _look_up(" ".join(words[at:end]), table)
             if found is not None:
                 said.append(found)

@@ -25,6 +25,9 @@ LEAST_LIKELY: Final = -3.5
 captioned photographs that were not trained on it calls one in a thousand unknown, of random letters (5 to 10 of them)
 19 in 20."""
 _SHORTEST: Final = 3
+LONGEST: Final = 32
+"""Letters of the longest word that a slip of the finger is looked for in: the tokenizer's longest word has 18, and the
+cost of looking grows with the square of the letters."""
 _SMOOTHING: Final = 3.0
 """How many letters drawn at random each pair of letters is thought to have been followed by."""
 
@@ -119,7 +122,12 @@ def _triples(word: str) -> list[str]:
 
 
 def one_slip_away(word: str) -> Iterator[str]:
-    """The words one slip away: two letters swapped and, from four letters on, one too many, wrong or missing."""
+    """The words one slip away: two letters swapped and, from four letters on, one too many, wrong or missing.
+
+    A word longer than any that is written by hand has none.
+    """
+    if len(word) > LONGEST:
+        return
     halves = [(word[:cut], word[cut:]) for cut in range(len(word) + 1)]
     yield from (left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1)
     if len(word) > _SHORTEST:
