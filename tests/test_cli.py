@@ -378,8 +378,9 @@ def test_a_place_that_zoom_looks_at_is_not_called_unused(command: Command, fille
     assert "not used" in command("search", "red", "--where", "left", "--method", "whole").told
 
 
-def test_a_pipe_that_closes_early_is_no_failure(filled: wherein.Collection, folder: Path) -> None:
-    command = f'"{sys.executable}" -m wherein search red --paths; echo "code $?" >&2'
+@pytest.mark.parametrize("how", ["--paths", "--json", ""], ids=["paths", "JSON", "a table"])
+def test_a_pipe_that_closes_early_is_no_failure(filled: wherein.Collection, folder: Path, how: str) -> None:
+    command = f'"{sys.executable}" -m wherein search red {how}; echo "code $?" >&2'
     reader = f'{{ {command}; }} | "{sys.executable}" -c "import sys; sys.stdin.close()"'
     done = subprocess.run(["bash", "-c", reader], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == "code 0\n"
@@ -420,4 +421,7 @@ def test_a_hit_is_searched_with_by_its_own_id(
     assert first("--image", "red.png") == ("red.png", "red.png")
     assert first("--image", "red.png", "--not", "../clip.mp4#t=2")[1] == "red.png"
     refused(command("search", "--image", "clip.mp4#t=7"), "clip.mp4#t=7")
+    refused(command("search", "--image", "../clip.mp4#t=99"), "clip.mp4: lasts 4 s and has no frame at 99 s")
+    refused(command("search", "--image", "../clip.mp4"), "is a video. Say which second of it is meant, as")
+    refused(command("search", "--image", "../clip.mp4#t=soon"), "is a video. Say which second of it is meant, as")
     assert filled.search(folder / "clip.mp4#t=2")[0].image_id == "clip.mp4#t=2"

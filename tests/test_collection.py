@@ -130,8 +130,12 @@ def test_a_folder_may_be_written_in_many_ways(filled: wherein.Collection, folder
 
 
 def test_a_tag_needs_a_name_and_an_image(filled: wherein.Collection) -> None:
-    with pytest.raises(InputError, match="tag is empty"):
-        filled.tag(" ", ["red.png"])
+    wrong: Any = ["red.png"]
+    for tag in (" ", wrong):
+        with pytest.raises(InputError, match=r"tag = .*: give its name as a text, and the image_ids after it"):
+            filled.tag(tag, ["red.png"])
+        with pytest.raises(InputError, match=r"tag = .*: give its name"):
+            filled.untag(tag, ["red.png"])
     with pytest.raises(InputError, match=r"nothing\.png: no image of that id"):
         filled.tag("mine", ["red.png", "nothing.png"])
     assert filled.info().tags == {}
@@ -207,7 +211,7 @@ def test_one_broken_keyframe_brings_the_whole_film_back(
     assert len(collection.check().broken) == 1
     collection.add()
     assert collection.image_ids() == before
-    assert len(collection.search("red", k=100)) == len(before)
+    assert len(collection.search("red", k=100, frames=True)) == len(before)
 
 
 def test_a_search_over_a_deleted_shard_says_to_check(filled: wherein.Collection, folder: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -13,6 +14,8 @@ from wherein.values.query import Part, Query, parse_image, parse_negative, parse
 from wherein.values.region import PLACES, Box, place
 
 Paint = Callable[..., Path]
+WRONG: Any = "2"
+WRONG_KIND: Any = 5
 
 
 @pytest.mark.parametrize(
@@ -24,10 +27,16 @@ Paint = Callable[..., Path]
         pytest.param(
             lambda: Part(text="red", box=Box(0, 0, 1, 1)), "belongs to an example", id="a box without an image"
         ),
-        pytest.param(lambda: Part(text="red", weight=0), "use --not", id="no weight"),
-        pytest.param(lambda: Part(text="red", weight=-1), "use --not", id="a negative weight"),
-        pytest.param(lambda: Part(text="red", weight=float("nan")), "not positive", id="no number"),
-        pytest.param(lambda: Part(text="red", weight=float("inf")), "not positive", id="all the weight there is"),
+        pytest.param(lambda: Part(text="red", weight=0), "is a negative part", id="no weight"),
+        pytest.param(lambda: Part(text="red", weight=-1), "is a negative part", id="a negative weight"),
+        pytest.param(lambda: Part(text="red", weight=float("nan")), "no number above", id="no number"),
+        pytest.param(lambda: Part(text="red", weight=float("inf")), "no number above", id="all the weight there is"),
+        pytest.param(lambda: Part(text="red", weight=WRONG), "weight = '2': is no number", id="a weight in quotes"),
+        pytest.param(lambda: Part(text=Path("a.png")), "is no text", id="a path as a text"),  # type: ignore[arg-type]
+        pytest.param(lambda: Part(image=WRONG_KIND), "image = 5: an example is a path", id="a number as an image"),
+        pytest.param(lambda: Part(image=b"x", box=WRONG), "a box is a Box", id="a box that is none"),
+        pytest.param(lambda: Query.of(WRONG_KIND), "cannot search for a int: give a text", id="a number"),
+        pytest.param(lambda: Query.of([{"text": "red"}]), "cannot search for a dict: give", id="a document"),
         pytest.param(lambda: Query(()), "the query is empty", id="no parts"),
         pytest.param(lambda: Query.of([]), "the query is empty", id="an empty list"),
         pytest.param(lambda: Query.of(""), "is empty", id="an empty word"),
@@ -58,7 +67,7 @@ def test_a_text_carries_its_weight(text: str, words: str, weight: float) -> None
 
 def test_a_weight_may_be_short_and_must_be_positive() -> None:
     assert (parse_text("dog^.5").text, parse_text("dog^.5").weight) == ("dog", 0.5)
-    with pytest.raises(QueryError, match="weight -1 is not positive; to avoid something, use --not"):
+    with pytest.raises(QueryError, match=r"weight = -1\.0: is no number above zero\. What is to be avoided"):
         parse_text("dog^-1")
 
 

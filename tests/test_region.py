@@ -38,6 +38,8 @@ def test_a_box_that_cannot_exist_says_why(text: str, complaint: str) -> None:
 def test_a_box_prints_as_it_is_written() -> None:
     assert str(Box.parse("0.1,0.25,0.5,1")) == "0.1,0.25,0.5,1"
     assert Box.parse(" 0, 0, 1, 1 ") == Box(0, 0, 1, 1)
+    with pytest.raises(RegionError, match="its corners are not numbers"):
+        Box("0", 0, 1, 1)  # type: ignore[arg-type]
 
 
 @given(width=sides, height=sides, data=st.data())

@@ -94,6 +94,24 @@ def test_what_is_not_there_is_told(collection: wherein.Collection, tmp_path: Pat
     assert collection.info().roots == {}
 
 
+def test_a_slip_in_one_of_several_folders_leaves_no_trace(
+    collection: wherein.Collection, folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"does not exist\. Check the spelling"):
+        collection.add(folder, tmp_path / "pictuers")
+    assert (collection.info().roots, collection.info().layers, len(collection)) == ({}, (), 0)
+
+
+def test_a_slip_below_an_indexed_folder_is_told(collection: wherein.Collection, folder: Path, did: Did) -> None:
+    collection.add(folder)
+    report = collection.add(folder / "holidya")
+    assert [skip.path for skip in report.skipped] == [str(folder / "holidya")]
+    assert report.skipped[0].reason == "does not exist, and nothing was indexed there. Check its spelling."
+    assert collection.info().skipped == 0
+    (folder / "red.png").unlink()
+    assert did(collection.add(folder / "red.png")) == {"removed": 1}
+
+
 # --- roots and memory ----------------------------------------------------------------------------------
 
 

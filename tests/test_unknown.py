@@ -58,10 +58,14 @@ def test_random_letters_are_outlined_nowhere_and_are_sure_of_nothing(tmp_path: P
         collection.add(*sorted(PHOTOS.glob("*.jpg"))[:4])
         found = collection.search("xqzvk wjqpl", locate=True)
         known = collection.search("a dog", locate=True)
+        later = list(collection.locate_hits("xqzvk wjqpl", found))
+        alone = [wherein.locate("xqzvk wjqpl", path) for path in sorted(PHOTOS.glob("*.jpg"))]
     assert found.notes[0] == (
         "I do not know these words: xqzvk, wjqpl. Nothing else was asked, so the hits are as good as random."
     )
-    assert len(found) == 4
+    assert len(found) == len(later) == 4
+    assert all(hit.mask is None and hit.box is None for hit in later)
+    assert all(place.mask is None and place.box is None for place in alone)
     assert all(hit.mask is None and hit.box is None for hit in found)
     assert all(hit.confidence is not None and hit.confidence < 0.05 for hit in found)
     assert any(hit.mask is not None for hit in known)

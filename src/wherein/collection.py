@@ -18,9 +18,10 @@ from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.layer_choice import describe_layers, fillable, kinds_to_keep, shortfalls
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
+from wherein.indexing.scope import holds_anything
 from wherein.indexing.sync import Settings, Sync
 from wherein.indexing.upkeep import Upkeep
-from wherein.options import Askable, Asked, Filters, Options, lists_options, only_filters, whole_number
+from wherein.options import Askable, Asked, Filters, Options, lists_options, only_filters, require_tag, whole_number
 from wherein.parallel import default_workers
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
 from wherein.search.calibrate import FEWEST, Measured, measure
@@ -169,7 +170,8 @@ class Collection(Upkeep):
 
         there = [root for root in self.roots.values() if root.is_dir()]
         for changes in watch(*there, watch_filter=lambda _, path: FOLDER not in Path(path).parts):
-            yield sorted({Path(path) for _, path in changes})
+            changed = {Path(path) for _, path in changes}
+            yield sorted(path for path in changed if holds_anything(self._store, path))
 
     @lists_options(Options)
     def search(self, query: Askable, **options: Unpack[Options]) -> Ranking:
@@ -320,13 +322,13 @@ class Collection(Upkeep):
 
     def tag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Tag images; several tags on one image are fine."""
-        if not tag.strip():
-            raise InputError("the tag is empty: give it a name.")
+        require_tag(tag)
         with self._store.catalogue.transaction():  # which waits for others, so that indexing does not stand in the way
             self._store.catalogue.put_tags(self._keys(image_ids), tag)
 
     def untag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Take a tag off images."""
+        require_tag(tag)
         with self._store.catalogue.transaction():
             self._store.catalogue.drop_tags(self._keys(image_ids), tag)
 

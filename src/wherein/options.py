@@ -167,6 +167,12 @@ def image_ids_of(given: str | Iterable[str | Iterable[str]]) -> tuple[str, ...]:
     return tuple(one for each in given for one in several("image_ids", each))
 
 
+def require_tag(tag: object) -> None:
+    """Refuse what can be no tag: an empty one, or a list of image_ids in its place."""
+    if not isinstance(tag, str) or not tag.strip():
+        raise _refused("tag", tag, "its name as a text, and the image_ids after it")
+
+
 def whole_number(name: str, value: Any, *, least: int) -> int:
     """A whole number of at least `least`, also one of NumPy's; True and "5" are none."""
     try:

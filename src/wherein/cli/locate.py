@@ -45,6 +45,8 @@ def locate(
     from wherein.errors import ImageError
     from wherein.images.image import decode
     from wherein.search.engine import notes
+    from wherein.search.reading import read_query
+    from wherein.search.unknown import unknown_words
     from wherein.values.method import Method
 
     use_models(device=device, trust_remote_code=trust_remote_code)
@@ -52,7 +54,9 @@ def locate(
     for part in asked.parts:
         if part.image is not None:
             decode(part.image)  # an example that cannot be read ends it, an image to look in does not
-    said = notes(asked, Method())
+    read, told = read_query(asked, model)
+    unknown = unknown_words(read, model)
+    said = (*notes(asked, Method()), *told, *([unknown.sentence] if unknown.words else []))
     for note in said:
         typer.echo(f"note: {note}", err=True)
     entries, unread = list[dict[str, Any]](), False

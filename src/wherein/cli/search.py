@@ -23,6 +23,8 @@ from wherein.cli.options import (
 from wherein.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from wherein.collection import Collection
     from wherein.values.query import Query
     from wherein.values.ranking import Ranking
@@ -152,6 +154,16 @@ def _show(ranking: Ranking, collection: Collection, *, json_: bool, end: str | N
     elif not ranking:
         typer.echo(present.no_match(ranking), err=True)
     elif html is None:
-        from rich.console import Console
+        _print_table(present.as_table(ranking))
 
-        Console().print(present.as_table(ranking))
+
+def _print_table(table: Table) -> None:
+    from rich.console import Console
+
+    class Pipe(Console):
+        """A console that tells when its reader has gone, where rich would end the program with 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    Pipe().print(table)

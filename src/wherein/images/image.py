@@ -22,6 +22,7 @@ Pixels = npt.NDArray[np.uint8]
 Detail = Callable[[tuple[int, int]], int]
 """The shorter side that is enough, given an image's width and height."""
 ImageLike = str | os.PathLike[str] | bytes | PIL.Image.Image | Pixels
+"""What an image can be given as: a path, the bytes of a file, a PIL image, or an array of pixels."""
 
 MAX_PIXELS: Final = 400_000_000
 MAX_BYTES: Final = 1 << 30
@@ -80,6 +81,11 @@ class Image:
         if max(len(across), len(down)) > 1:
             pixels = np.asarray(cv2.sepFilter2D(pixels, -1, across, down, borderType=cv2.BORDER_REPLICATE), np.uint8)
         return np.asarray(cv2.resize(pixels, size_wh, interpolation=cv2.INTER_LINEAR), np.uint8)
+
+
+def is_image_like(given: object) -> bool:
+    """Whether something can be an image; what it holds is looked at when it is decoded."""
+    return isinstance(given, str | os.PathLike | bytes | np.ndarray | PIL.Image.Image)
 
 
 def decode(

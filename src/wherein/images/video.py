@@ -40,6 +40,8 @@ a thumbnail. Moving cameras reach half of it, and cuts twice.
 """
 _CUT_SIDE: Final = 32
 """Pixels of each side of that thumbnail."""
+_MICROSECONDS: Final = 1_000_000
+"""PyAV tells the length of a film in them."""
 _SAME_MOMENT: Final = 0.0015
 """Seconds by which a time may differ from the frame's own: ids say milliseconds."""
 
@@ -182,6 +184,9 @@ def frame_at(path: str | os.PathLike[str] | BinaryIO, seconds: float) -> Image:
     """The frame of a video that is shown at a second, be it a keyframe or not."""
     with _opened(path) as container:
         stream = container.streams.video[0]
+        length = None if container.duration is None else container.duration / _MICROSECONDS
+        if length is not None and seconds > length:
+            raise UnreadableImage(f"{_name(path)}: lasts {length:g} s and has no frame at {seconds:g} s.")
         container.seek(max(0, int(seconds / stream.time_base) - 1), stream=stream)
         shown = None
         for frame in container.decode(stream):

@@ -31,6 +31,29 @@ def look_at(store: Store, target: Path, base: Path) -> Iterator[Found | Passed]:
         yield found if found is not None else Passed(target, "is not an image or a video")
 
 
+def require_there(store: Store, target: Path) -> None:
+    """Refuse what is no folder or file and belongs to no root, before anything is written."""
+    if any(target.is_relative_to(store.root_path(name)) for name in store.manifest.roots):
+        return
+    if not os.path.lexists(target) or not (target.is_dir() or target.parent.is_dir()):
+        raise InputError(f"{printable(target)}: does not exist. Check the spelling of the folder to index.")
+    folder = target if target.is_dir() else target.parent
+    if printable(folder) != str(folder):
+        raise InputError(f"{printable(folder)}: its name is not valid Unicode. Rename the folder, then index it.")
+
+
+def holds_anything(store: Store, target: Path) -> bool:
+    """Whether there is something at a target, or the collection remembers that there was."""
+    if os.path.lexists(target):
+        return True
+    for name in store.manifest.roots:
+        base = store.root_path(name)
+        if target.is_relative_to(base):
+            scope = target.relative_to(base).as_posix()
+            return scope == "." or store.catalogue.knows(name, scope)
+    return False
+
+
 def locate(store: Store, target: Path) -> tuple[str, str]:
     """The root that holds `target`, and the path of `target` in it; a new root where none does."""
     for name in store.manifest.roots:
@@ -38,9 +61,6 @@ def locate(store: Store, target: Path) -> tuple[str, str]:
         if target.is_relative_to(base):
             path = target.relative_to(base).as_posix()
             return name, "" if path == "." else path
+    require_there(store, target)
     folder = target if target.is_dir() else target.parent
-    if not folder.is_dir() or not os.path.lexists(target):
-        raise InputError(f"{printable(target)}: does not exist. Check the spelling of the folder to index.")
-    if printable(folder) != str(folder):
-        raise InputError(f"{printable(folder)}: its name is not valid Unicode. Rename the folder, then index it.")
     return store.add_root(folder), "" if folder == target else target.name

@@ -21,7 +21,7 @@ from wherein.indexing.duplicates import Contents, moved_along, origin
 from wherein.indexing.embed import features_of, layers_of, local_layer
 from wherein.indexing.fill import Filling
 from wherein.indexing.names import image_id_of
-from wherein.indexing.scope import locate, look_at, roots_below
+from wherein.indexing.scope import holds_anything, locate, look_at, require_there, roots_below
 from wherein.indexing.workers import Embedder, Known, Skipped, Task, Unfilled
 from wherein.store.ignored import Ignored
 from wherein.store.store import THUMBS, Layer, Piece, Store
@@ -79,6 +79,8 @@ class Sync:
     def run(self, folders: Sequence[Path], images: Sequence[tuple[str, ImageLike]] = ()) -> AddReport:
         """Make the collection hold what `folders` (folders or files) hold now, and `images`."""
         started = time.monotonic()
+        for folder in folders:
+            require_there(self._store, folder)
         thumbs = [Layer(THUMBS, THUMBS)] if THUMBS in self._settings.kinds else []
         self._store.add_layers([*self._layers, *thumbs])
         if not self._store.manifest.encoder:
@@ -120,6 +122,9 @@ class Sync:
             reason = f"the folder is not there; its images stay as they were. {way_out}"
             self._skip(Skip(str(base), reason))
             self._note_skips([Skipped(FileRecord(root, "", 0, 0), reason, passing=True)])
+            return
+        if not holds_anything(self._store, target):
+            self._skip(Skip(printable(target), "does not exist, and nothing was indexed there. Check its spelling."))
             return
         known = self._store.catalogue.files(root, scope)
         skipped = self._store.catalogue.skipped(root)

@@ -36,6 +36,7 @@ from wherein.localizers.similar import seen_again
 from wherein.search.engine import Candidate, Context
 from wherein.search.local import query_features
 from wherein.search.reading import read_query
+from wherein.search.unknown import unknown_words
 from wherein.search.views import View
 from wherein.values.masks import box_mask, check_aspect, to_polygons
 from wherein.values.query import Part, Query
@@ -62,6 +63,8 @@ Chosen on the demonstration's photographs, as `test_words_are_found_only_where_t
 _EQUAL: Final = 1e-6
 """Cosines that differ less are the same: a common thing does not rival itself."""
 _FINE: Final = 512
+_NOWHERE: Final = (1, 1)
+"""The shape of a heatmap that says nothing."""
 _OUTSIDE: Final = 0.25
 """What heat outside the place that was asked for is worth."""
 
@@ -78,6 +81,8 @@ def locate(
     model = load(encoder) if isinstance(encoder, str) else encoder
     family = load_features(DEFAULT_FEATURES) if localizer in KEYPOINTS else None
     asked = Query.of(query)
+    if not is_model(localizer) and unknown_words(read_query(asked, model)[0], model).all_words:
+        return Located(np.zeros(_NOWHERE, np.float32))
     whole = family is not None or is_model(localizer)
     scene = scene_of(decode(image, at_least=None if whole else detail(model)), model, family)
     if scene.patches is None and scene.dense is None and family is None and not reads_image(localizer):

@@ -10,6 +10,8 @@ from wherein.encoders import Encoder
 from wherein.localizers import Sought
 from wherein.search.engine import Candidate, Context
 from wherein.search.locating import asked_of, located
+from wherein.search.reading import read_query
+from wherein.search.unknown import unknown_words
 from wherein.search.views import View
 from wherein.values.method import Method
 from wherein.values.query import Query
@@ -25,6 +27,9 @@ class Outliner:
     def located(self, candidates: Iterable[Candidate], *, encoder: Encoder, view: View) -> Iterator[Candidate]:
         """The candidates, one by one, with the mask and box of what matched."""
         context = Context(self.query, self.method, encoder, view, (), None, 0)
+        if unknown_words(read_query(self.query, encoder)[0], encoder).all_words:
+            yield from candidates  # nothing was looked for, so there is nothing to outline
+            return
         if self._sought is None:
             self._sought = asked_of(context, "locate")
         threads = ThreadpoolController()

@@ -31,7 +31,12 @@ class Unknown:
         if not self.words:
             return ()
         rest = " Nothing else was asked, so the hits are as good as random." if self.all_words else ""
-        return (f"I do not know these words: {', '.join(self.words)}.{rest}",)
+        return (f"{self.sentence}{rest}",)
+
+    @property
+    def sentence(self) -> str:
+        """The unknown words in one sentence, where there are any."""
+        return f"I do not know these words: {', '.join(self.words)}."
 
     def less_sure(self, confidence: Floats) -> Floats:
         """(n,) confidences, next to nothing where no word is known."""

@@ -70,12 +70,18 @@ class Catalogue(Mending):
 
     def files(self, root: str, scope: str = "") -> dict[str, tuple[int, int, int]]:
         """path → (file, size, mtime_ns) of the living files of a root, below `scope`."""
-        found = self._db.execute("SELECT path, id, size, mtime_ns FROM files WHERE root = ? AND NOT gone", (root,))
-        return {
-            path: (file, size, mtime)
-            for path, file, size, mtime in found.fetchall()
-            if not scope or path == scope or path.startswith(f"{scope}/")
-        }
+        below, names = _below(scope)
+        found = self._db.execute(
+            f"SELECT path, id, size, mtime_ns FROM files WHERE root = ? AND NOT gone AND {below}", (root, *names)
+        )
+        return {row[0]: row[1:] for row in found.fetchall()}
+
+    def knows(self, root: str, scope: str) -> bool:
+        """Whether a living or a skipped file of a root is at a path or below it."""
+        below, names = _below(scope)
+        tables = ("files WHERE NOT gone AND", "skipped WHERE")
+        asked = (f"SELECT 1 FROM {table} root = ? AND {below} LIMIT 1" for table in tables)
+        return any(self._db.execute(one, (root, *names)).fetchone() for one in asked)
 
     def files_with_hash(self, hash_: bytes) -> list[tuple[int, FileRecord, bool]]:
         """(file, record, gone) of every finished file with this content, by root and path, the living first."""
@@ -438,3 +444,8 @@ class Catalogue(Mending):
         """path → (size, mtime_ns, means, reason) of a root."""
         found = self._db.execute("SELECT path, size, mtime_ns, means, reason FROM skipped WHERE root = ?", (root,))
         return {row[0]: row[1:] for row in found.fetchall()}
+
+
+def _below(scope: str) -> tuple[str, tuple[str, ...]]:
+    """What SQL asks of a path to be at a scope or below it, and its values; `0` is the sign that follows `/`."""
+    return ("(path = ? OR path > ? AND path < ?)", (scope, f"{scope}/", f"{scope}0")) if scope else ("TRUE", ())

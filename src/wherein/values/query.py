@@ -14,6 +14,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +22,8 @@ import numpy as np
 
 from wherein.arrays import Mask
 from wherein.errors import InputError, QueryError
-from wherein.images.image import IMAGE_SUFFIXES, ImageLike, decode
-from wherein.images.video import frame_at, split_frame
+from wherein.images.image import IMAGE_SUFFIXES, ImageLike, decode, is_image_like
+from wherein.images.video import frame_at, is_video, split_frame
 from wherein.values.masks import MaskLike, mask_box, read_mask
 from wherein.values.region import Box, place, split_place
 
@@ -52,16 +53,24 @@ class Part:
     def __post_init__(self) -> None:
         if (self.text is None) == (self.image is None):
             raise QueryError("a part of a query is either a text or an image: give exactly one.")
+        if not isinstance(self.text, str | None):
+            raise QueryError(f"text = {self.text!r}: is no text. An example is given as image.")
         if self.text is not None and not self.text.strip():
             raise QueryError("a text part is empty: say what to look for.")
+        if self.image is not None and not is_image_like(self.image):
+            raise QueryError(f"image = {self.image!r}: an example is a path, bytes, an array or a PIL image.")
+        if not isinstance(self.box, Box | None):
+            raise QueryError(f"box = {self.box!r}: a box is a Box, as wherein.Box(0, 0, 0.5, 1).")
         if self.box is not None and self.image is None:
             raise QueryError("a box belongs to an example image: give the part an image.")
         if self.mask is not None and (self.image is None or self.box is not None):
             raise QueryError("a mask belongs to an example image, and says more than a box: give the image and no box.")
         if not isinstance(self.where, Box | None):
             raise QueryError(f"a place is a Box: write where=wherein.place({self.where!r}).")
-        if not 0.0 < self.weight < float("inf"):
-            raise QueryError(f"weight {self.weight:g} is not positive; to avoid something, use --not.")
+        if not isinstance(self.weight, Real) or not 0.0 < self.weight < float("inf"):
+            raise QueryError(
+                f"weight = {self.weight!r}: is no number above zero. What is to be avoided is a negative part."
+            )
 
     def __str__(self) -> str:
         if self.text is not None:
@@ -105,7 +114,7 @@ class Query:
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise QueryError("the query is empty: give a text, --image FILE or --query FILE.json.")
+            raise QueryError("the query is empty: give a text or an example image.")
         if all(part.negative for part in self.parts):
             raise QueryError("the query only says what to avoid: add a text or an image to look for.")
 
@@ -130,6 +139,11 @@ class Query:
             return cls((parse_text(query),))
         if isinstance(query, os.PathLike):
             return cls((_example(os.fsdecode(query)),))
+        if not is_image_like(query):
+            raise QueryError(
+                f"cannot search for a {type(query).__name__}: give a text, an image (a Path, bytes, an array, a PIL "
+                "image), a Part, or a list of those."
+            )
         return cls((Part(image=query),))  # type: ignore[arg-type]
 
 
@@ -159,6 +173,9 @@ def parse_image(text: str) -> Part:
 def _example(name: str) -> Part:
     """A file as an example; `clip.mp4#t=4` is the frame at that second, where no file but such a video is there."""
     path, frame = Path(name).expanduser(), split_frame(name)
+    film = name.rpartition("#t=")[0] or name
+    if frame is None and is_video(film) and os.path.isfile(os.path.expanduser(film)):  # noqa: PTH111, PTH113
+        raise QueryError(f"{name}: is a video. Say which second of it is meant, as {film}#t=4.")
     if frame is None or os.path.exists(path) or not os.path.isfile(os.path.expanduser(frame[0])):  # noqa: PTH110, PTH111, PTH113
         return Part(image=path)
     return Part(image=frame_at(Path(frame[0]).expanduser(), frame[1]).pixels, name=name)

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Final, Self
 
 from wherein.errors import RegionError
@@ -33,6 +34,8 @@ class Box:
 
     def __post_init__(self) -> None:
         values = (self.x1, self.y1, self.x2, self.y2)
+        if not all(isinstance(value, Real) for value in values):
+            raise RegionError(f"box {values}: its corners are not numbers. Give x1, y1, x2, y2 in [0, 1].")
         if not all(math.isfinite(value) and 0.0 <= value <= 1.0 for value in values):
             raise RegionError(
                 f"box {self} leaves the image: every corner must lie in [0, 1]. "
