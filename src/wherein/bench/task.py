@@ -57,6 +57,7 @@ class Options:
     target_only: bool | None = None
     distractors: str | None = None
     task: str | None = None
+    language: str | None = None
     longest_side: int | None = None
     protocol: str | None = None
     size_thirds: bool | None = None
