@@ -5,13 +5,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from wherein.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound
-from wherein.store.store import FORMAT, THUMBS, Layer, Manifest, Piece, Store
+from wherein.store.manifest import FORMAT, THUMBS, Layer, Manifest
+from wherein.store.piece import Piece, Rows
+from wherein.store.store import Store
 from wherein.values.records import FileRecord, ImageRecord
 from wherein.values.region import Box
 
@@ -31,7 +34,8 @@ def piece(
 ) -> Piece:
     rows = np.full((len(boxes), 2), value, np.float16)
     file = FileRecord("", name.partition("#")[0], 1, 1, hash_ or name.encode())
-    return Piece(file, ImageRecord(name, (4, 3), 0.0), boxes, {GLOBAL.name: rows}, name.encode(), last)
+    record = ImageRecord(name, (4, 3), 0.0)
+    return Piece(file, record, {GLOBAL.name: Rows(rows, boxes)}, {THUMBS: name.encode()}, last)
 
 
 def values(store: Store) -> dict[str, list[float]]:
@@ -68,7 +72,7 @@ def test_committed_rows_and_thumbs_come_back(store: Store) -> None:
 
 
 def test_an_image_without_a_thumb_has_none(store: Store) -> None:
-    store.commit([Piece(*[getattr(piece("a.png"), f) for f in ("file", "image", "boxes", "arrays")])])
+    store.commit([replace(piece("a.png"), blobs={})])
     assert store.thumb(store.catalogue.image_at("a.png") or 0) is None
 
 
@@ -220,6 +224,7 @@ def test_a_lost_catalogue_is_not_taken_for_an_empty_collection(store: Store, los
 
 HOLD = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from wherein.store.store import Store
 with Store(Path(sys.argv[1])).writing():

@@ -137,7 +137,7 @@ class Collection(Upkeep):
         """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
 
         What is indexed already is skipped. `layers` join those the collection keeps; a new one keeps them alone, or
-        `DEFAULT_KINDS` of `wherein.indexing.embed`. A new `encoder` fills new layers beside the old ones, which serve
+        `DEFAULT_KINDS` of `wherein.layers`. A new `encoder` fills new layers beside the old ones, which serve
         until the new are complete. A file that cannot be used is reported, never raised. Of a video, its keyframes,
         changes of scene and one image `every` few seconds are kept: as it was said last, or 5. Links that leave the
         folders are taken in only with `follow_links`, which is remembered.

@@ -11,13 +11,14 @@ from typing import cast
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.detectors.layer import DETECTED, is_detected
 from wherein.encoders import Encoder
 from wherein.errors import CollectionCorrupt, InputError, QueryError
 from wherein.index import Index, load_index
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
 from wherein.index.rows import ArrayCache, Places, RowTable, by_shard
-from wherein.indexing.embed import features_of, layers_of, local_layer
+from wherein.layers import layers_of
+from wherein.layers.detected import DETECTED, is_detected
+from wherein.layers.local import LocalPoints
 from wherein.options import EXACT
 from wherein.search.background import sample_of
 from wherein.search.expansion import Weighting, augment
@@ -25,9 +26,10 @@ from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_ste
 from wherein.search.scorers import RowScorer, Scorer
 from wherein.search.words import SearchWord
 from wherein.search.words.patches import PatchGrids
+from wherein.store.manifest import Layer
 from wherein.store.originals import Original
 from wherein.store.shards import Array, as_floats
-from wherein.store.store import Layer, Store
+from wherein.store.store import Store
 from wherein.values.method import DBA, Method, declared_word
 from wherein.values.region import Box, Grid
 
@@ -197,8 +199,8 @@ class StoredLayers:
         method = self.method
         if method.local is None:
             return None
-        family = features_of([method.local])[method.local]
-        layer = local_layer(method.local, family)
+        points = LocalPoints(method.local)
+        family, layer = points.family, points.layer()
         if layer.name not in self.store.manifest.layers:
             raise InputError(
                 f"{self.store.folder}: has no {method.local} layer of {family.spec}, which method {method} needs. Add "

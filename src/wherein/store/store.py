@@ -11,113 +11,30 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 
 from wherein.errors import CollectionCorrupt, CollectionError, CollectionLocked, CollectionNotFound
-from wherein.files import TEMPORARY, full_disk_told, write_durably
+from wherein.files import TEMPORARY, full_disk_told
 from wherein.store.catalogue import Catalogue
 from wherein.store.derived import Derived
+from wherein.store.manifest import THUMBS, Layer, Manifest
 from wherein.store.originals import Original
-from wherein.store.shards import Array, intact, read_array, read_blob, write_array, write_blobs
+from wherein.store.piece import Piece
+from wherein.store.shards import Array, Written, intact, read_array, read_blob, write_array, write_blobs
 from wherein.store.writer import me, who
-from wherein.values.records import MEMORY_ROOT, CheckReport, FileRecord, ImageRecord
+from wherein.values.records import MEMORY_ROOT, CheckReport
 from wherein.values.region import Box
 
-FORMAT: Final = 1
 FOLDER: Final = ".wherein"
-THUMBS: Final = "thumbs"
 PATIENCE_SECONDS: Final = 5.0
 """How long a small change waits for its turn; many times what one takes, and less than people wait for an answer."""
 _ROWS_PER_SHARD: Final = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One kind of embedding of every image: what made it, and the shape of one row."""
-
-    name: str
-    kind: str
-    spec: str = ""
-    digest: str = ""
-    shape: tuple[int, ...] = ()
-    dtype: str = "uint8"
-
-    @property
-    def row_bytes(self) -> int | None:
-        """Bytes of one row; None where rows differ."""
-        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize if self.shape else None
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What manifest.json holds. Roots: name → folder, relative to the collection where that is possible."""
-
-    encoder: str = ""
-    roots: Mapping[str, str] = field(default_factory=dict)
-    layers: Mapping[str, Layer] = field(default_factory=dict)
-    every: float | None = None
-    """Seconds that a video may go on without an image; None: its videos were read before there was a choice."""
-    follow_links: bool = False
-    """Whether links that leave the roots are followed while indexing."""
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read and check a manifest."""
-        try:
-            values: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            if values["format"] != FORMAT:
-                raise CollectionCorrupt(
-                    f"{path}: has format {values['format']}, this wherein reads {FORMAT}. "
-                    "Upgrade wherein, or index into a new collection."
-                )
-            layers = {n: Layer(**{**v, "shape": tuple(v["shape"])}) for n, v in values["layers"].items()}
-            return cls(
-                str(values["encoder"]),
-                dict(values["roots"]),
-                layers,
-                values.get("every"),
-                bool(values.get("follow_links")),
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CollectionCorrupt(
-                f"{path}: is not a valid manifest ({error}). Restore it, or delete the collection."
-            ) from error
-
-    def write(self, path: Path) -> None:
-        """Replace the manifest in one step."""
-        layers = {name: asdict(layer) for name, layer in self.layers.items()}
-        document = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
-        document |= {} if self.every is None else {"every": self.every}
-        document |= {"follow_links": True} if self.follow_links else {}
-        write_durably(path, json.dumps(document, indent=2, ensure_ascii=False).encode())
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One image on its way to disk: its rows per layer, and whether its file is finished with it."""
-
-    file: FileRecord
-    image: ImageRecord
-    boxes: tuple[Box | None, ...] = (None,)
-    """The region of each row: None is the whole image; tiles follow."""
-    arrays: Mapping[str, Array] = field(default_factory=dict)
-    """layer → (rows, …)"""
-    thumb: bytes | None = None
-    last: bool = True
-    image_ids: tuple[str, ...] = ()
-    """With the last image of a video, those of all: what else the file had is forgotten."""
-    cells: Mapping[str, tuple[Box | None, ...]] = field(default_factory=dict)
-    """layer → the region of each row, for layers that describe other regions than the tiles"""
-    blobs: Mapping[str, bytes] = field(default_factory=dict)
-    """layer → the bytes of the whole image, for layers whose rows differ in length"""
-    fills: bool = False
-    """Whether it brings layers that an image of the collection lacks, and changes nothing else of it"""
 
 
 class Store:
@@ -273,17 +190,15 @@ class Store:
     def commit(self, pieces: Sequence[Piece]) -> None:
         """Write shards, then make them and their images known in one transaction."""
         shard = self.catalogue.next_shard()
-        layers = sorted({layer for piece in pieces for layer in piece.arrays})
-        placed = []
-        for layer in layers:
-            having = [piece for piece in pieces if layer in piece.arrays]
-            written = write_array(self._path(layer, shard), np.concatenate([p.arrays[layer] for p in having]))
-            placed.append((shard, layer, written, [(p, box) for p in having for box in p.cells.get(layer, p.boxes)]))
+        placed = list[tuple[int, str, Written, list[tuple[Piece, Box | None]]]]()
+        for layer in sorted({layer for piece in pieces for layer in piece.rows}):
+            having = [piece for piece in pieces if layer in piece.rows]
+            written = write_array(self._path(layer, shard), np.concatenate([p.rows[layer].values for p in having]))
+            placed.append((shard, layer, written, [(p, box) for p in having for box in p.rows[layer].boxes]))
             shard += 1
-        blobs = [{**p.blobs, **({} if p.thumb is None else {THUMBS: p.thumb})} for p in pieces]
-        for layer in sorted({layer for own in blobs for layer in own}):
-            having = [piece for piece, own in zip(pieces, blobs, strict=True) if layer in own]
-            written = write_blobs(self._path(layer, shard), [own[layer] for own in blobs if layer in own])
+        for layer in sorted({layer for piece in pieces for layer in piece.blobs}):
+            having = [piece for piece in pieces if layer in piece.blobs]
+            written = write_blobs(self._path(layer, shard), [piece.blobs[layer] for piece in having])
             placed.append((shard, layer, written, [(piece, None) for piece in having]))
             shard += 1
         with self.catalogue.transaction():
