@@ -95,6 +95,9 @@ def run(
             help="proxford, prparis: database (default) or pairs; searchad: ranking (default) or localization."
         ),
     ] = None,
+    query: Annotated[
+        str | None, typer.Option(help="proxford, prparis: ask with the box (default) or the mask of each query.")
+    ] = None,
     language: Annotated[
         str | None, typer.Option(help="xm3600: a code such as de (default en), or all for the mean of 36 languages.")
     ] = None,
@@ -124,6 +127,7 @@ def run(
         target_only=target_only or None,
         distractors=None if distractors is None else str(distractors.absolute()),
         task=task,
+        query=query,
         language=None if language == "all" else language,
         longest_side=longest_side,
         protocol=protocol,
