@@ -16,6 +16,7 @@ WhereinError
     ├── CollectionNotFound    there is none here
     ├── CollectionLocked      another process is writing to it
     ├── NotPrepared           a first search of this kind would keep everybody waiting
+    ├── CollectionChanged     another process changed it in the middle of an answer
     ├── CollectionCorrupt     its files contradict each other
     └── StorageFull           the disk took no more bytes; nothing committed was lost
 """
@@ -93,6 +94,10 @@ class NotPrepared(CollectionError):
         super().__init__(message)
         self.query, self.method = query, method
         """What `Collection.prepare` is to be called with."""
+
+
+class CollectionChanged(CollectionError):
+    """Another process changed the collection in the middle of an answer; asked again, it answers."""
 
 
 class CollectionCorrupt(CollectionError):

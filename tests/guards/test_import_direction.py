@@ -31,6 +31,7 @@ ORDER = (
     "search.background",
     "search.evidence",
     "localizers",
+    "store.seals",
     "store.shards",
     "index.rows",
     "index",

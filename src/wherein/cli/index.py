@@ -60,6 +60,9 @@ def index(
             help="Take in what links lead to outside the folders. As last time, or no.",
         ),
     ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every file, also where its size and date are as they were.")
+    ] = False,
     drop_layer: Annotated[
         str | None, typer.Option(metavar="NAME", help="Forget a layer, by its kind in `wherein info`, and do no more.")
     ] = None,
@@ -93,6 +96,7 @@ def index(
             "layers": kinds,
             "every": every,
             "follow_links": follow_links,
+            "verify": verify,
             "workers": workers,
             "max_pixels": max_pixels or MAX_PIXELS,
         }

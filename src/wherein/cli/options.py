@@ -64,9 +64,15 @@ def query_of(texts: list[str], images: list[str], avoided: list[str], file: Path
 def open_collection(path: Path | None) -> Collection:
     """The collection that was named, or the nearest one."""
     from wherein.collection import open
+
+    return open(place_of(path))
+
+
+def place_of(path: Path | None) -> Path:
+    """Where the collection is that was named, or the nearest one."""
     from wherein.indexing.locations import nearest
 
-    return open(path if path is not None else nearest(Path.cwd()))
+    return path if path is not None else nearest(Path.cwd())
 
 
 def with_known_images(query: Query, collection: Collection) -> Query:

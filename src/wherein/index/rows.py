@@ -48,6 +48,10 @@ class ArrayCache:
                     self._kept[layer, shard] = found
         return found
 
+    def mapped(self, layer: str, shards: Iterable[int]) -> list[Array]:
+        """Shards as they lie on disk; who holds them can read them whatever becomes of their files."""
+        return [self._shards.array(layer, shard) for shard in shards]
+
     def keep(self, shards: Iterable[tuple[str, int]]) -> None:
         """Forget all but these (layer, shard): the others have been compacted away."""
         live = set(shards)
@@ -75,6 +79,8 @@ class RowTable:
 
     def __init__(self, layer: str, places: Places, cache: ArrayCache) -> None:
         self.layer, self.places, self._cache = layer, places, cache
+        self._mapped = cache.mapped(layer, np.unique(places.rows[:, 1]).tolist())
+        """Held, so that the rows stay readable when another process compacts the collection."""
 
     def __len__(self) -> int:
         return len(self.places.rows)

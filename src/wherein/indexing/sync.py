@@ -47,6 +47,8 @@ class Settings:
     """Seconds that a video may go on without an image."""
     executor: str = "threads"
     """What runs the stages of indexing."""
+    verify: bool = False
+    """Whether files are read whose size and date are as they were, to see that their content is too."""
 
 
 class Sync:
@@ -149,7 +151,10 @@ class Sync:
             file, size, mtime = known.get(path, (0, -1, -1))
             record = FileRecord(root, path, found.size, found.mtime_ns)
             task = Task(record, image_id_of(root, path), found.path)
-            if (size, mtime) == (found.size, found.mtime_ns) and file in complete:
+            if self._settings.verify:
+                self._fresh.update([(root, path)] if not file else [])
+                self._tasks[root, path] = task
+            elif (size, mtime) == (found.size, found.mtime_ns) and file in complete:
                 self._report.unchanged += 1
             elif (size, mtime) == (found.size, found.mtime_ns):
                 self._incomplete[root, path] = task

@@ -12,7 +12,7 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
-from wherein.errors import CollectionCorrupt, InputError, QueryError
+from wherein.errors import CollectionChanged, CollectionCorrupt, InputError, QueryError
 from wherein.index import Index, load_index
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
 from wherein.index.rows import ArrayCache, Places, RowTable, by_shard
@@ -93,7 +93,7 @@ class Views:
         self._cache.keep((layer, shard) for shard, layer, _ in self._store.catalogue.shards())
         try:
             view = self._open(StoredLayers(self._store, self._cache, encoder, method, index=index, on_step=on_step))
-        except CollectionCorrupt:
+        except (CollectionCorrupt, CollectionChanged):
             if self._store.catalogue.version() == version:
                 raise
             return self.of(encoder, method, index=index, on_step=on_step)  # another process compacted it meanwhile

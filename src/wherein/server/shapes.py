@@ -311,6 +311,8 @@ class JobIn(Shape):
     """What is kept of each image; the engine's own choice unless given."""
     every: Annotated[float, Field(gt=0.0, le=86_400.0, allow_inf_nan=False)] | None = None
     """Of videos, keep an image at least every so many seconds; as last time, or 5."""
+    verify: bool = False
+    """Read every file, also where its size and date are as they were."""
 
 
 class JobOut(Shape):

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from wherein.errors import CollectionCorrupt
-from wherein.files import write_durably
+from wherein.store.copies import write_guarded
 
 FORMAT: Final = 1
 THUMBS: Final = "thumbs"
@@ -67,7 +67,7 @@ class Manifest:
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CollectionCorrupt(
-                f"{path}: is not a valid manifest ({error}). Restore it, or delete the collection."
+                f"{path}: is not a valid manifest ({error}). `wherein check -c {path.parent}` restores it."
             ) from error
 
     def write(self, path: Path) -> None:
@@ -76,4 +76,4 @@ class Manifest:
         document = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
         document |= {} if self.every is None else {"every": self.every}
         document |= {"follow_links": True} if self.follow_links else {}
-        write_durably(path, json.dumps(document, indent=2, ensure_ascii=False).encode())
+        write_guarded(path.parent, path.name, json.dumps(document, indent=2, ensure_ascii=False).encode())

@@ -94,9 +94,15 @@ class CheckReport:
 
     shards: int
     broken: tuple[Path, ...]
+    """The files whose bytes are not those that were written: shards, the manifest, the catalogue, what is kept."""
     images_to_read_again: int
+    """Files that the next `add` reads again, because rows of theirs were damaged or they were never read to the end."""
     doubled: int = 0
     """Images that had rows twice, which earlier versions did to duplicates; mended where that was asked for."""
+    lost: tuple[str, ...] = ()
+    """Images of which damaged rows were set aside that nothing can make again: their files are not there."""
+    notes: tuple[str, ...] = ()
+    """What was found and done beside that, in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
