@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 import wherein
 from wherein.cli import app
 from wherein.errors import InputError, MissingExtra
-from wherein.layers.local import LocalPoints
+from wherein.features.xfeat import XFeat
+from wherein.indexing.embed import local_layer
 from wherein.values.records import AddReport, FileRecord
 
 Paint = Callable[..., Path]
@@ -138,7 +139,7 @@ def test_a_collection_that_a_missing_extra_emptied_comes_back(
 ) -> None:
     collection.add(folder)
     store = collection._store
-    store.add_layers([LocalPoints("local:xfeat").layer()])
+    store.add_layers([local_layer("local:xfeat", XFeat())])
     with store.catalogue.transaction():  # what earlier versions left: every file skipped and buried
         for path, (_, size, mtime) in store.catalogue.files("").items():
             record = FileRecord("", path, size, mtime)

@@ -23,7 +23,10 @@ class Top:
 
 
 class Index(Protocol):
-    """What every index answers, exact, compressed or remote. Built as `Engine(table)` of the rows it searches.
+    """What every index answers, exact, compressed or remote.
+
+    Built as `Engine(table)` of the rows it searches; one that is named with an address, as `milvus:ADDRESS`, as
+    `Engine(table, address)`.
 
     Images are numbered as in the table. An image's score is that of its best row; queries are (m, d) unit vectors.
     """
@@ -39,8 +42,10 @@ class Index(Protocol):
 
 
 def load_index(name: str, table: RowTable) -> Index:
-    """The index of a name (`exact`, or what another package registers) over a layer's rows."""
-    index: Index = plugins.load("indexes", name.partition(":")[0])(table)
+    """The index of a name (`exact`, `milvus:ADDRESS`, or what another package registers) over a layer's rows."""
+    kind, _, address = name.partition(":")
+    engine = plugins.load("indexes", kind)
+    index: Index = engine(table, address) if address else engine(table)
     return index
 
 
