@@ -22,8 +22,9 @@ import numpy as np
 import wherein
 from photos import make_photos
 from wherein.encoders import load
-from wherein.indexing.embed import DEFAULT_KINDS
-from wherein.indexing.workers import Embedder, Task
+from wherein.indexing.stages import Stages, Task
+from wherein.indexing.threads import Threads
+from wherein.layers import DEFAULT_KINDS
 from wherein.store.catalogue import FileRecord
 
 SIZES = {"1 MP": (1152, 864), "12 MP": (4000, 3000)}
@@ -62,9 +63,9 @@ def core_seconds(photos: Path, spec: str, *, workers: int) -> float:
     tasks = [Task(FileRecord("", file.name, 0, 0), file.name, file) for file in files]
     rounds = []
     for _ in range(4):
-        embedder = Embedder(encoder, kinds=DEFAULT_KINDS, known=lambda _: False, workers=workers)
+        stages = Stages(encoder, DEFAULT_KINDS)
         started = time.process_time()
-        for _ in embedder.run(tasks):
+        for _ in Threads(workers=workers).run(stages, tasks, known=lambda _: False):
             pass
         rounds.append((time.process_time() - started) / len(files))
     return float(np.min(rounds[1:]))

@@ -10,9 +10,11 @@ import numpy as np
 import PIL.Image
 
 from wherein.encoders import load
-from wherein.indexing.embed import layers_of
+from wherein.layers import layers_of
+from wherein.store.manifest import THUMBS, Layer
+from wherein.store.piece import Piece, Rows
 from wherein.store.shards import Array
-from wherein.store.store import THUMBS, Layer, Piece, Store
+from wherein.store.store import Store
 from wherein.values.records import FileRecord, ImageRecord
 
 _BLOCK = 4096
@@ -56,7 +58,12 @@ def _rows(rng: np.random.Generator, count: int, layer: Layer) -> Array:
 def _piece(number: int, arrays: dict[str, Array], thumb: bytes) -> Piece:
     path = image_id(number)
     file = FileRecord("", path, 1, number, number.to_bytes(16, "big"))
-    return Piece(file, ImageRecord(path, (640, 480), 1.7e9 + number), (None,), arrays, thumb)
+    return Piece(
+        file,
+        ImageRecord(path, (640, 480), 1.7e9 + number),
+        {name: Rows(rows) for name, rows in arrays.items()},
+        {THUMBS: thumb},
+    )
 
 
 def _jpeg(rng: np.random.Generator) -> bytes:

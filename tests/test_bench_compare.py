@@ -7,10 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from wherein import Grid
+from wherein.bench.boxes import clipped
 from wherein.bench.compare import compare, gain
 from wherein.bench.compare_report import as_json, as_latex, as_markdown, as_text, summary_table, write_html
 from wherein.bench.evaluation import Evaluation
 from wherein.errors import DataError
+from wherein.values.region import iou
 
 Paint = Callable[..., Path]
 Go = Callable[..., Evaluation]
@@ -45,6 +48,27 @@ def test_known_items_are_compared_by_similarity_and_rank(tmp_path: Path, subregi
     (shift,) = compare([tmp_path / "a", tmp_path / "b"]).targets
     assert shift.gain > 0, "a patch shows the colour alone, the whole image does not"
     assert shift.similarity.n == 12
+
+
+def test_the_fit_of_cells_is_correlated_with_the_gain_in_rank(tmp_path: Path, subregion_data: Path, go: Go) -> None:
+    path = subregion_data / "skippable" / "anna.json"
+    records = json.loads(path.read_text())
+    for number, record in enumerate(records):
+        record["rect"] = [0, 0, 60 * (number + 1), 40 * (number + 1)]
+    path.write_text(json.dumps(records))
+    go("subregion", subregion_data, tmp_path / "a", method="toy")
+    go("subregion", subregion_data, tmp_path / "b", method="toy+static-9")
+    made = compare([tmp_path / "a", tmp_path / "b"])
+    (fit,) = made.fits
+    queries = {query.query_id: query for query in made.runs[1].evaluation.queries}
+    boxes = [clipped(query.detail["box"], size_wh=(682, 384)) for query in queries.values()]
+    ious = [max(iou(box, cell) for cell in Grid(9).boxes()) for box in boxes]
+    before = {query.query_id: query.metrics["rank"] for query in made.runs[0].evaluation.queries}
+    gains = [before[name] - query.metrics["rank"] for name, query in queries.items()]
+    assert fit.overlap == pytest.approx(np.mean(ious))
+    if np.std(gains) > 0:
+        assert fit.correlation.statistic == pytest.approx(np.corrcoef(ious, gains)[0, 1])
+    assert "correlation of IoU and gain in rank" in as_text(made)
 
 
 def test_similarities_on_two_scales_are_not_compared(tmp_path: Path, subregion_data: Path, go: Go) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
 
 import wherein
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.journal import Journal
+from wherein.bench.pixel.dataset import read_query_mask
+from wherein.bench.pixel.pictures import BOTH, FOUND, TRUE, overlay
 from wherein.bench.run import Plan, run
 from wherein.bench.searchad.variants import confusion, size_thirds
 from wherein.bench.subregion.task import target_only
@@ -257,3 +260,41 @@ def test_target_only_changes_the_target_alone() -> None:
     hits = [wherein.Hit("a", 0.9), wherein.Hit("b", 0.5), wherein.Hit("c", 0.4)]
     finer = [wherein.Hit("c", 0.9), wherein.Hit("b", 0.8), wherein.Hit("a", 0.1)]
     assert [hit.image_id for hit in target_only(hits, finer, target="c")] == ["a", "c", "b"]
+
+
+def test_queries_can_be_asked_by_their_masks(tmp_path: Path, paint_square: Paint, go: Go) -> None:
+    data = make_revisited(tmp_path / "data", paint_square, labels=True)
+    with pytest.raises(DataError, match=r"2 of 2 queries .* have no mask, first 0"):
+        go("proxford", data, tmp_path / "none", query="mask")
+    assert not (tmp_path / "none").exists()
+    shape = {"points": [[0, 0], [31, 0], [31, 63], [0, 63]]}
+    (data / "query_masks").mkdir()
+    (data / "query_masks" / "0.json").write_text(json.dumps({"shapes": [shape]}))
+    white = np.zeros((64, 64), dtype=np.uint8)
+    white[:, :32] = 255
+    PIL.Image.fromarray(white).save(data / "query_masks" / "1.png")
+    assert (read_query_mask(data / "query_masks" / "0.json", size_wh=(64, 64)) == (white > 0)).all()
+    boxed = go("proxford", data, tmp_path / "box", method="toy:2+locate")
+    masked = go("proxford", data, tmp_path / "mask", method="toy:2+locate", query="mask")
+    assert masked.scores["medium"]["mIoU"]["S"] > 0.3
+    assert masked.scores["medium"]["mAP"] == boxed.scores["medium"]["mAP"] == 1.0
+    ranks = tmp_path / "mask/predictions/roxford5k_ranks.npy"
+    image_level = evaluate("roxford5k", data=data, predictions=ranks).scores["medium"]["mAP"]
+    assert masked.scores["medium"]["mAP"] == pytest.approx(image_level)
+
+
+def test_the_page_draws_pairs_with_what_is_true_and_what_was_found(tmp_path: Path, paint_square: Paint, go: Go) -> None:
+    data = make_revisited(tmp_path / "data", paint_square, labels=True)
+    go("proxford", data, tmp_path / "out", method="toy:2+locate")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count('"pair 0_1":"data:image/webp') == 1
+    assert "worst_pairs" in page
+
+
+def test_an_overlay_has_a_colour_for_true_found_and_both() -> None:
+    black = np.zeros((1, 4, 3), dtype=np.uint8)
+    true = np.array([[True, True, False, False]])
+    found = np.array([[True, False, True, False]])
+    both, only_true, only_found, neither = overlay(black, true, found)[0].tolist()
+    assert [both, only_true, only_found] == [[value // 2 for value in colour] for colour in (BOTH, TRUE, FOUND)]
+    assert neither == [0, 0, 0]

@@ -14,7 +14,7 @@ import pytest
 
 import wherein
 from wherein.cli import main
-from wherein.indexing.embed import DEFAULT_KINDS
+from wherein.layers import DEFAULT_KINDS
 
 Paint = Callable[..., Path]
 Film = Callable[..., Path]

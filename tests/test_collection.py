@@ -14,6 +14,7 @@ import wherein
 from wherein.errors import CollectionCorrupt, CollectionNotFound, InputError
 from wherein.images.image import decode
 from wherein.indexing.locations import nearest
+from wherein.store.seals import Seal
 
 Paint = Callable[..., Path]
 Picture = Callable[..., PIL.Image.Image]
@@ -159,6 +160,16 @@ def test_a_thumb_is_a_small_jpeg_of_the_image(filled: wherein.Collection) -> Non
 # --- checking and compacting ---------------------------------------------------------------------------
 
 
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 64
+    path.write_bytes(data)
+
+
+def flip_a_row(path: Path) -> None:
+    flip(path, (Seal.read(path) or pytest.fail("no seal")).data_bytes - 1)
+
+
 def shard_of(collection: wherein.Collection, kind: str) -> Path:
     (path,) = (collection.folder / "shards").glob(f"{kind}*/*.npy")
     return path
@@ -171,16 +182,16 @@ def test_a_whole_collection_has_nothing_to_mend(filled: wherein.Collection) -> N
 
 @pytest.mark.parametrize("kind", ["global", "patches", "thumbs"])
 @pytest.mark.parametrize(
-    "harm",
+    ("harm", "again"),
     [
-        pytest.param(lambda path: path.unlink(), id="deleted"),
-        pytest.param(
-            lambda path: path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 64])), id="flipped"
-        ),
+        pytest.param(lambda path: path.unlink(), 4, id="deleted"),
+        pytest.param(lambda path: flip_a_row(path), 1, id="flipped in a row"),
+        pytest.param(lambda path: flip(path, 20), 0, id="flipped in its head"),
+        pytest.param(lambda path: flip(path, -1), 0, id="flipped in its seal"),
     ],
 )
 def test_a_broken_shard_is_named_and_the_next_add_restores_it(
-    filled: wherein.Collection, kind: str, harm: Callable[[Path], None]
+    filled: wherein.Collection, kind: str, harm: Callable[[Path], None], again: int
 ) -> None:
     before = [(hit.image_id, hit.score, hit.box) for hit in filled.search("red", method="patches")]
     filled.tag("mine", ["red.png"])
@@ -189,9 +200,9 @@ def test_a_broken_shard_is_named_and_the_next_add_restores_it(
     assert filled.check(repair=False).broken == (path,)
     assert filled.check(repair=False).broken == (path,)
     report = filled.check()
-    assert (report.broken, report.images_to_read_again) == ((path,), 4)
+    assert (report.broken, report.images_to_read_again, report.lost) == ((path,), again, ())
     assert filled.check().broken == ()
-    assert filled.add().changed == 4
+    assert filled.add().changed == again
     assert [(hit.image_id, hit.score, hit.box) for hit in filled.search("red", method="patches")] == before
     assert filled.image_ids(tags=["mine"]) == ["red.png"]
     assert filled.thumb("red.png") is not None
@@ -224,7 +235,7 @@ def test_a_truncated_catalogue_says_the_way_out(filled: wherein.Collection, fold
     filled.close()
     path = folder / ".wherein" / "catalogue.sqlite"
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(CollectionCorrupt, match=r"delete .* and index again"), wherein.open(folder) as again:
+    with pytest.raises(CollectionCorrupt, match=r"wherein check.* mends it"), wherein.open(folder) as again:
         again.search("red")
 
 

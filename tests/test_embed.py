@@ -3,6 +3,8 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +15,14 @@ from wherein.arrays import Floats, unit
 from wherein.encoders import Encoded
 from wherein.encoders.toy import ToyEncoder
 from wherein.images.image import Pixels, decode
-from wherein.indexing.embed import detail, layers_of, stored, thumbnail
-from wherein.indexing.workers import BATCH, Embedder, Known, Outcome, Skipped, Task
-from wherein.store.store import Layer, Piece
+from wherein.indexing.stages import BATCH, Known, Outcome, Prepared, Read, Skipped, Stages, Task
+from wherein.indexing.threads import Threads
+from wherein.layers import detail, layers_of
+from wherein.layers.dense import Dense
+from wherein.layers.patches import Patches
+from wherein.layers.thumbs import thumbnail
+from wherein.store.manifest import THUMBS
+from wherein.store.piece import Piece
 from wherein.values.records import FileRecord
 from wherein.values.region import Box
 
@@ -35,7 +42,7 @@ def embed(
     known: Callable[[FileRecord], bool] = lambda _: False,
     kinds: Sequence[str] = KINDS,
 ) -> list[Outcome]:
-    return list(Embedder(encoder or ToyEncoder(), kinds=kinds, known=known, workers=workers).run(tasks))
+    return list(Threads(workers=workers).run(Stages(encoder or ToyEncoder(), kinds), tasks, known=known))
 
 
 def pieces(outcomes: Sequence[Outcome]) -> dict[str, Piece]:
@@ -56,32 +63,31 @@ def test_every_task_has_one_outcome(picture: Picture, workers: int, count: int) 
 
 def test_a_piece_holds_what_the_encoder_says(tmp_path: Path, paint: Callable[..., Path]) -> None:
     (piece,) = pieces(embed([task(paint(tmp_path / "a.png", "red", "blue"))])).values()
-    colours, patches = piece.arrays.values()
+    colours, patches = (rows.values for rows in piece.rows.values())
     expected = np.zeros(11)
     expected[[3, 5]] = 0.5**0.5
     np.testing.assert_allclose(colours[0].astype(float), expected, atol=1e-3)
     assert patches.shape == (1, 4, 4, 11)
     assert patches[0, 0, 0, 3] == patches[0, 0, 3, 5] == 127
-    assert piece.boxes == (None,)
+    assert [rows.boxes for rows in piece.rows.values()] == [(None,), (None,)]
     assert piece.image.size_wh == (64, 48)
     assert piece.image.taken == 2.0
     assert piece.last
-    assert piece.thumb is not None
-    assert decode(piece.thumb).size_wh == (64, 48)
+    assert decode(piece.blobs[THUMBS]).size_wh == (64, 48)
 
 
 def test_layers_that_were_not_asked_for_are_not_made(picture: Picture) -> None:
     (piece,) = pieces(embed([Task(FileRecord("", "a", 0, 0), "a", picture("red"))], kinds=("global",))).values()
-    assert [name.partition(".")[0] for name in piece.arrays] == ["global"]
-    assert piece.thumb is None
+    assert [name.partition(".")[0] for name in piece.rows] == ["global"]
+    assert piece.blobs == {}
 
 
 def test_a_panorama_has_a_row_for_the_whole_and_one_a_tile(picture: Picture) -> None:
     wide = picture("red", "green", "blue", size_wh=(600, 200))
     (piece,) = pieces(embed([Task(FileRecord("", "a", 0, 0), "a", wide)])).values()
-    assert piece.boxes == (None, Box(0, 0, 1 / 3, 1), Box(1 / 3, 0, 2 / 3, 1), Box(2 / 3, 0, 1, 1))
-    (colours, _) = piece.arrays.values()
-    assert colours.argmax(axis=1)[1:].tolist() == [3, 4, 5]
+    (colours, _) = piece.rows.values()
+    assert colours.boxes == (None, Box(0, 0, 1 / 3, 1), Box(1 / 3, 0, 2 / 3, 1), Box(2 / 3, 0, 1, 1))
+    assert colours.values.argmax(axis=1)[1:].tolist() == [3, 4, 5]
 
 
 def test_a_bad_file_is_skipped_with_its_reason_and_the_rest_goes_on(tmp_path: Path, paint: Callable[..., Path]) -> None:
@@ -159,7 +165,7 @@ def test_what_breaks_in_the_source_of_tasks_reaches_the_caller(picture: Picture,
         raise LookupError("no more tasks")
 
     with pytest.raises(LookupError, match="no more tasks"):
-        list(Embedder(ToyEncoder(), kinds=KINDS, known=lambda _: False, workers=workers).run(tasks()))
+        list(Threads(workers=workers).run(Stages(ToyEncoder(), KINDS), tasks(), known=lambda _: False))
     assert not embedding_threads()
 
 
@@ -172,7 +178,7 @@ def test_a_caller_that_stops_early_leaves_no_thread_behind(picture: Picture, wor
             taken.append(str(number))
             yield Task(FileRecord("", str(number), 0, 0), str(number), picture("red"))
 
-    run = Embedder(ToyEncoder(), kinds=KINDS, known=lambda _: False, workers=workers).run(tasks())
+    run = Threads(workers=workers).run(Stages(ToyEncoder(), KINDS), tasks(), known=lambda _: False)
     next(run)
     run.close()
     assert not embedding_threads()
@@ -205,7 +211,7 @@ def test_a_thumb_is_small_and_keeps_its_shape(
 
 
 def test_a_layer_states_what_it_holds() -> None:
-    whole, patches = layers_of(ToyEncoder("8"), ("global", "patches", "dense", "thumbs"))
+    whole, patches = layers_of(ToyEncoder("8"), ("global", "patches", "dense"))
     assert (whole.kind, whole.shape, whole.dtype, whole.row_bytes) == ("global", (11,), "float16", 22)
     assert (patches.kind, patches.shape, patches.dtype, patches.row_bytes) == ("patches", (8, 8, 11), "int8", 704)
     assert whole.spec == "toy:8"
@@ -213,7 +219,7 @@ def test_a_layer_states_what_it_holds() -> None:
     assert whole.name != layers_of(ToyEncoder(), ("global",))[0].name
 
 
-def test_patches_are_stored_in_127ths_and_in_the_encoders_basis() -> None:
+def test_patches_are_stored_as_int8_and_in_the_encoders_basis() -> None:
     class Compact(ToyEncoder):
         """Keeps the first two of eleven colours."""
 
@@ -222,10 +228,30 @@ def test_patches_are_stored_in_127ths_and_in_the_encoders_basis() -> None:
     vectors = unit(np.arange(22, dtype=np.float32).reshape(1, 1, 2, 11))
     (layer,) = layers_of(Compact(), ("patches",))
     assert layer.shape == (4, 4, 2)
-    rows = stored(vectors, layer, Compact())
-    np.testing.assert_array_equal(rows, np.rint(vectors[..., :2] * 127).astype(np.int8))
+    rows = Patches("patches").rows(Encoded(vectors[0, 0], vectors), (None,), Compact())
+    np.testing.assert_array_equal(rows.values, np.rint(vectors[..., :2] * 127).astype(np.int8))
 
 
 def test_an_encoder_that_breaks_its_promise_is_named() -> None:
     with pytest.raises(TypeError, match="toy promised dense"):
-        stored(None, Layer("dense.toy", "dense"), ToyEncoder())
+        Dense("dense").rows(Encoded(np.zeros((1, 11), np.float32)), (None,), ToyEncoder())
+
+
+def test_stages_sent_to_another_process_make_the_same_rows(tmp_path: Path, paint: Callable[..., Path]) -> None:
+    stages = Stages(ToyEncoder("8"), ("global", "patches", "thumbs", "local"))
+    asked = task(paint(tmp_path / "a.png", "red", "blue"))
+    here = stages.encode(list(stages.prepare(stages.read(asked))))
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        read = pool.submit(stages.read, asked).result()
+        prepared = pool.submit(prepare_all, stages, read).result()
+        there = pool.submit(stages.encode, prepared).result()
+    (one,), (other,) = (pieces(outcomes).values() for outcomes in (here, there))
+    assert (one.file, one.image, one.blobs) == (other.file, other.image, other.blobs)
+    assert one.rows.keys() == other.rows.keys()
+    for name in one.rows:
+        np.testing.assert_array_equal(one.rows[name].values, other.rows[name].values)
+
+
+def prepare_all(stages: Stages, read: Read) -> list[Prepared]:
+    """What another process is asked to do."""
+    return list(stages.prepare(read))

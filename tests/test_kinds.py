@@ -10,9 +10,9 @@ import pytest
 
 import wherein
 from wherein.errors import InputError
-from wherein.indexing.embed import DEFAULT_KINDS
 from wherein.indexing.layer_choice import kinds_to_keep
-from wherein.store.store import Layer, Manifest
+from wherein.layers import DEFAULT_KINDS
+from wherein.store.manifest import Layer, Manifest
 
 Paint = Callable[..., Path]
 SMALL = Manifest(

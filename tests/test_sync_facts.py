@@ -10,7 +10,9 @@ import PIL.Image
 import pytest
 
 import wherein
+from wherein.encoders.toy import ToyEncoder
 from wherein.errors import InputError
+from wherein.images.image import Image, Pixels
 from wherein.images.walk import storable_time
 from wherein.values.records import AddReport
 
@@ -82,6 +84,24 @@ def test_what_a_file_says_of_itself_ends_nothing(
 def test_what_goes_wrong_with_one_image_is_told_and_the_rest_goes_on(
     collection: wherein.Collection, folder: Path, did: Did, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    whole = ToyEncoder.prepare
+
+    def picky(self: ToyEncoder, image: Image) -> Pixels:
+        if image.pixels[0, 0].tolist() == [0, 0, 255]:  # blue.png
+            raise RuntimeError("no blue \udce9")
+        return whole(self, image)
+
+    monkeypatch.setattr(ToyEncoder, "prepare", picky)
+    report = collection.add(folder)
+    assert did(report) == {"added": 3, "skipped": 1}
+    assert report.skipped[0].reason == r"cannot be described (RuntimeError: no blue \udce9)."
+    monkeypatch.undo()
+    assert did(collection.add(folder, max_pixels=10**6)) == {"added": 1, "unchanged": 3}
+
+
+def test_a_layer_that_cannot_be_made_of_one_image_is_told_and_made_the_next_time(
+    collection: wherein.Collection, folder: Path, did: Did, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = PIL.Image.Image.save
 
     def picky(self: PIL.Image.Image, target: object, *rest: object, **options: object) -> None:
@@ -91,10 +111,13 @@ def test_what_goes_wrong_with_one_image_is_told_and_the_rest_goes_on(
 
     monkeypatch.setattr(PIL.Image.Image, "save", picky)
     report = collection.add(folder)
-    assert did(report) == {"added": 3, "skipped": 1}
-    assert report.skipped[0].reason == r"cannot be described (RuntimeError: no blue \udce9)."
+    assert did(report) == {"added": 4, "skipped": 1}
+    reason = r"its layer thumbs could not be made (RuntimeError: no blue \udce9); the others were"
+    assert report.skipped[0].reason == reason
+    assert collection.thumb("blue.png") is None
     monkeypatch.undo()
-    assert did(collection.add(folder, max_pixels=10**6)) == {"added": 1, "unchanged": 3}
+    assert did(collection.add(folder)) == {"completed": 1, "unchanged": 3}
+    assert collection.thumb("blue.png") is not None
 
 
 def test_an_id_that_cannot_be_stored_is_refused_before_anything_is_added(

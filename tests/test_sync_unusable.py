@@ -72,7 +72,7 @@ def test_a_bad_file_is_tried_again_when_it_changes_and_only_then(
         reads.append(path.name)
         return read_bytes(path)
 
-    monkeypatch.setattr("wherein.indexing.workers.read_bytes", noted)
+    monkeypatch.setattr("wherein.indexing.stages.read_bytes", noted)
     again = collection.add(folder)
     assert {skip.path: skip.reason for skip in again.skipped} == {skip.path: skip.reason for skip in first.skipped}
     assert reads == []

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 import wherein
 from wherein.cli import app
 from wherein.errors import InputError, MissingExtra
-from wherein.features.xfeat import XFeat
-from wherein.indexing.embed import local_layer
+from wherein.layers.local import LocalPoints
 from wherein.values.records import AddReport, FileRecord
 
 Paint = Callable[..., Path]
@@ -139,7 +138,7 @@ def test_a_collection_that_a_missing_extra_emptied_comes_back(
 ) -> None:
     collection.add(folder)
     store = collection._store
-    store.add_layers([local_layer("local:xfeat", XFeat())])
+    store.add_layers([LocalPoints("local:xfeat").layer()])
     with store.catalogue.transaction():  # what earlier versions left: every file skipped and buried
         for path, (_, size, mtime) in store.catalogue.files("").items():
             record = FileRecord("", path, size, mtime)

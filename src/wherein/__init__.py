@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wherein.client import RemoteCollection, connect
-    from wherein.collection import Collection, open
+    from wherein.collection import Collection, mend, open, restore
     from wherein.encoders import Encoded, Encoder, check_encoder
     from wherein.errors import CollectionError, ImageError, InputError, WhereinError
     from wherein.images.image import Image, decode
@@ -62,8 +62,10 @@ __all__ = [
     "decode",
     "export",
     "locate",
+    "mend",
     "open",
     "place",
+    "restore",
 ]
 
 _HOMES = {
@@ -71,7 +73,9 @@ _HOMES = {
     "RemoteCollection": "client",
     "connect": "client",
     "Collection": "collection",
+    "mend": "collection",
     "open": "collection",
+    "restore": "collection",
     "Encoded": "encoders",
     "Encoder": "encoders",
     "check_encoder": "encoders",

@@ -124,13 +124,14 @@ class RemoteCollection:
         encoder: str | None = None,
         layers: Sequence[str] | None = None,
         every: float | str | None = None,
+        verify: bool = False,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """As `Collection.add`, for folders of the server's machine that it may index; with none, all it knows."""
         asked = [os.fspath(folder) for folder in folders] or [str(root) for root in self.info().roots.values()]
         total = AddReport()
         for folder in asked:
-            body: dict[str, Any] = {"folder": folder, "collection": self.name, "encoder": encoder}
+            body: dict[str, Any] = {"folder": folder, "collection": self.name, "encoder": encoder, "verify": verify}
             body |= {"layers": layers and list(layers), "every": None if every is None else seconds_of(every)}
             total = _joined(total, self._followed(self._door.json("POST", "/jobs", body=body), on_progress))
         return total
@@ -162,7 +163,8 @@ class RemoteCollection:
     def check(self, *, repair: bool = True) -> CheckReport:
         """Verify every shard; broken ones are dropped, and `add()` reads them again."""
         found = self._door.json("POST", f"{self._base}/check", body={"repair": repair})
-        return CheckReport(**found | {"broken": tuple(map(Path, found["broken"]))})
+        texts = {name: tuple(found.get(name, ())) for name in ("lost", "notes")}
+        return CheckReport(**found | texts | {"broken": tuple(map(Path, found["broken"]))})
 
     def compact(self) -> int:
         """Free the space of removed and replaced images. Returns the bytes freed."""

@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, Unpack
+from typing import BinaryIO, Final, Self, TypeVar, Unpack
 
 import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
 from wherein.encoders import Encoder, load
-from wherein.errors import CollectionNotFound, InputError, NotPrepared, UnreadableImage
+from wherein.errors import CollectionChanged, CollectionNotFound, InputError, NotPrepared, UnreadableImage
 from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.layer_choice import describe_layers, fillable, kinds_to_keep, shortfalls
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
 from wherein.indexing.scope import holds_anything
-from wherein.indexing.sharing import Sharing
 from wherein.indexing.sync import Settings, Sync
 from wherein.indexing.upkeep import Upkeep
 from wherein.options import Askable, Asked, Filters, Options, lists_options, only_filters, require_tag, whole_number
@@ -36,13 +35,19 @@ from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import RowScorer
 from wherein.search.unknown import unknown_words
 from wherein.search.views import View, Views
+from wherein.store import rebuild
+from wherein.store.backup import restore as _restore
 from wherein.store.store import FOLDER, Store, home_in, is_collection
 from wherein.values.judgement import Calibration, Judgement
 from wherein.values.method import Method
 from wherein.values.ranking import Hit, Ranking
 from wherein.values.records import AddReport, Details, Filter, ImageRecord, Info, Progress
 
+T = TypeVar("T")
+
 DEFAULT_ENCODER = "mini"
+_TRIES: Final = 5
+"""How often a search is asked again while others change the collection; a change takes much longer than a search."""
 
 
 def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | None = None) -> Collection:
@@ -59,7 +64,21 @@ def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | N
     return Collection(Store.create(inside) if create else Store(inside), encoder=encoder)
 
 
-class Collection(Upkeep, Sharing):
+def mend(path: str | os.PathLike[str], *, repair: bool = True) -> list[str]:
+    """Make a collection whose manifest or catalogue is damaged or lost openable again; says what was wrong and done.
+
+    They come back from their copies, and from what the shards say they hold. Nothing else may have it open meanwhile.
+    """
+    return rebuild.mend(home_in(Path(path).expanduser().absolute()), repair=repair)
+
+
+def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> int:
+    """Make the collection of a backup again, in the folder `path`, where there is none. Returns how many images."""
+    source, target = (Path(one).expanduser().absolute() for one in (backup, path))
+    return _restore(home_in(source), target if target.name == FOLDER else target / FOLDER)
+
+
+class Collection(Upkeep):
     """Images and their embeddings on disk. Use `wherein.open`."""
 
     def __init__(self, store: Store, *, encoder: str | None = None) -> None:
@@ -133,15 +152,17 @@ class Collection(Upkeep, Sharing):
         max_pixels: int = MAX_PIXELS,
         every: float | str | None = None,
         follow_links: bool | None = None,
+        verify: bool = False,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
 
         What is indexed already is skipped. `layers` join those the collection keeps; a new one keeps them alone, or
-        `DEFAULT_KINDS` of `wherein.indexing.embed`. A new `encoder` fills new layers beside the old ones, which serve
+        `DEFAULT_KINDS` of `wherein.layers`. A new `encoder` fills new layers beside the old ones, which serve
         until the new are complete. A file that cannot be used is reported, never raised. Of a video, its keyframes,
         changes of scene and one image `every` few seconds are kept: as it was said last, or 5. Links that leave the
-        folders are taken in only with `follow_links`, which is remembered.
+        folders are taken in only with `follow_links`, which is remembered. With `verify`, files are read whose size and
+        date have not changed, to see that their content has not either.
         """
         threads = default_workers() if workers is None else whole_number("workers", workers, least=1)
         pixels = whole_number("max_pixels", max_pixels, least=1)
@@ -158,7 +179,9 @@ class Collection(Upkeep, Sharing):
             if follow_links is not None:
                 self._store.follow_links(follow_links)
             try:
-                settings = Settings(kinds, threads, pixels, seconds or self._store.manifest.every or EVERY)
+                settings = Settings(
+                    kinds, threads, pixels, seconds or self._store.manifest.every or EVERY, verify=verify
+                )
                 report = Sync(self._store, made_by, settings, on_progress).run(folders, pairs)
                 report.notes += said
                 return report
@@ -180,7 +203,17 @@ class Collection(Upkeep, Sharing):
 
         A str is a text; a Path, bytes, array or PIL image is an example; a list of those is looked for together.
         """
-        return self._search(Asked.of(query, options))
+        asked = Asked.of(query, options)
+        return self._steadily(lambda: self._search(asked))
+
+    def _steadily(self, answer: Callable[[], T]) -> T:
+        """An answer from one state of the collection: asked again where another process changed it meanwhile."""
+        for _ in range(_TRIES):
+            try:
+                return answer()
+            except CollectionChanged:
+                self._forget()
+        return answer()
 
     def _search(self, asked: Asked) -> Ranking:
         self._store.refresh()
@@ -326,16 +359,18 @@ class Collection(Upkeep, Sharing):
         require_tag(tag)
         with self._store.catalogue.transaction():  # which waits for others, so that indexing does not stand in the way
             self._store.catalogue.put_tags(self._keys(image_ids), tag)
+        self._store.secure()
 
     def untag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Take a tag off images."""
         require_tag(tag)
         with self._store.catalogue.transaction():
             self._store.catalogue.drop_tags(self._keys(image_ids), tag)
+        self._store.secure()
 
     def thumb(self, image_id: str) -> bytes | None:
         """A small JPEG of an image, where the collection keeps one."""
-        return self._store.thumb(self._keys([image_id])[0])
+        return self._steadily(lambda: self._store.thumb(self._keys([image_id])[0]))
 
     def open_file(self, image_id: str) -> BinaryIO:
         """The file of an image, opened as it was indexed: through no link that was turned since, with the same content.

@@ -16,7 +16,7 @@ WhereinError
     ├── CollectionNotFound    there is none here
     ├── CollectionLocked      another process is writing to it
     ├── NotPrepared           a first search of this kind would keep everybody waiting
-    ├── IndexUnavailable      an index elsewhere is gone, too slow, or not what was pushed to it
+    ├── CollectionChanged     another process changed it in the middle of an answer
     ├── CollectionCorrupt     its files contradict each other
     └── StorageFull           the disk took no more bytes; nothing committed was lost
 """
@@ -96,8 +96,8 @@ class NotPrepared(CollectionError):
         """What `Collection.prepare` is to be called with."""
 
 
-class IndexUnavailable(CollectionError):
-    """An index that lies elsewhere cannot be asked: it is gone, too slow, or not what was pushed to it."""
+class CollectionChanged(CollectionError):
+    """Another process changed the collection in the middle of an answer; asked again, it answers."""
 
 
 class CollectionCorrupt(CollectionError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,17 +39,20 @@ def unwritable_told(where: Path) -> Iterator[None]:
         raise InputError(f"{where}: cannot be written ({error.strerror}). Choose another place.") from error
 
 
-def write_durably(path: Path, data: bytes | memoryview) -> None:
-    """Replace a file in one step: after a crash it holds either the old bytes or all the new ones."""
+def write_durably(path: Path, *data: bytes | memoryview) -> None:
+    """Replace a file in one step: after a crash it holds either the old bytes or all the new ones.
+
+    Nobody may read it who may not read the files of its folder.
+    """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     # Its own for every call: threads of one process may write the same file at once, and the last one stays.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
     with full_disk_told(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         try:
-            with temporary.open("wb") as file:
-                file.write(data)
+            with os.fdopen(create(temporary), "wb") as file:
+                file.writelines(data)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
@@ -56,6 +60,27 @@ def write_durably(path: Path, data: bytes | memoryview) -> None:
             temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+def create(path: Path) -> int:
+    """A new, empty file, open to be written; who may use it is who may use its folder."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _mode_below(path) & 0o666)
+
+
+def make_folder(folder: Path) -> None:
+    """A folder and those above it, where they are missing, as open to others as the first that is there.
+
+    Each survives a power cut.
+    """
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(mode=_mode_below(folder), exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def _mode_below(path: Path) -> int:
+    return stat.S_IMODE(path.parent.stat().st_mode) & 0o777
 
 
 def sync_folder(folder: Path) -> None:

@@ -68,9 +68,23 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
         "zoom": "wherein.search.steps.zoom:ZOOM",
         "ground": "wherein.search.steps.ground:Ground",
     },
+    "layers": {
+        "global": "wherein.layers.whole:WholeImages",
+        "patches": "wherein.layers.patches:Patches",
+        "cells": "wherein.layers.cells:Sixths",
+        "dense": "wherein.layers.dense:Dense",
+        "thumbs": "wherein.layers.thumbs:Thumbnails",
+        "local": "wherein.layers.local:LocalPoints",
+        "proposals": "wherein.layers.proposals:ProposedRegions",
+        "pyramid": "wherein.layers.pyramid:SizesAveraged",
+        "static": "wherein.layers.crops:GridCrops",
+        "detected": "wherein.layers.detected:DetectedBoxes",
+    },
+    "executors": {
+        "threads": "wherein.indexing.threads:Threads",
+    },
     "indexes": {
         "exact": "wherein.index.exact:ExactRows",
-        "milvus": "wherein.index.milvus:MilvusRows",
     },
 }
 """Of each kind of plug-in, the names that come with wherein."""

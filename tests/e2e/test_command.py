@@ -14,7 +14,7 @@ import PIL.Image
 import pytest
 
 import wherein
-from wherein.indexing.embed import LAYER_KINDS
+from wherein.layers import kind_names
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 160, 0), "blue": (0, 0, 255), "yellow": (255, 255, 0)}
 
@@ -225,4 +225,4 @@ def until(condition: object, *, seconds: float = 30.0) -> None:
 def test_the_help_of_index_names_every_layer(tmp_path: Path) -> None:
     said = run("index", "--help", cwd=tmp_path).stdout
     plain = "".join(character for character in said if character.isalnum() or character == ",")
-    assert ",".join(LAYER_KINDS) in plain
+    assert ",".join(kind_names()[0]) in plain

@@ -129,8 +129,8 @@ with wherein.open(sys.argv[1], create=True, encoder="toy") as collection:
 @pytest.mark.parametrize(
     ("step", "time_"),
     [
-        pytest.param("wherein.store.store.write_durably", 1, id="before the first manifest"),
-        pytest.param("wherein.store.store.write_durably", 3, id="before the layers are known"),
+        pytest.param("wherein.store.manifest.write_durably", 1, id="before the first manifest"),
+        pytest.param("wherein.store.manifest.write_durably", 3, id="before the layers are known"),
         pytest.param("wherein.files.sync_folder", 5, id="between a shard's rename and its sync"),
         pytest.param("wherein.store.store.write_array", 2, id="between two shards of one commit"),
         pytest.param("wherein.store.catalogue.Catalogue.put_rows", 2, id="inside a transaction"),
@@ -158,9 +158,9 @@ def test_a_film_killed_half_way_is_read_again_whole(tmp_path: Path, film: Callab
     film(tmp_path / "film" / "clip.mp4", scenes)
     kill = """
     import os, sys, time
-    import wherein, wherein.indexing.workers, wherein.indexing.sync
-    wherein.indexing.workers.BATCH, wherein.indexing.sync._COMMIT_FILES = 4, 4
-    whole, calls = wherein.indexing.workers.Embedder._encode, [0]
+    import wherein, wherein.indexing.stages, wherein.indexing.sync
+    wherein.indexing.stages.BATCH, wherein.indexing.sync._COMMIT_FILES = 4, 4
+    whole, calls = wherein.indexing.stages.Stages.encode, [0]
     def deadly(self, batch):
         calls[0] += 1
         if calls[0] == 3:
@@ -168,8 +168,8 @@ def test_a_film_killed_half_way_is_read_again_whole(tmp_path: Path, film: Callab
                 while not len(watching):  # until the first batch is committed
                     time.sleep(0.01)
             os.kill(os.getpid(), 9)
-        whole(self, batch)
-    wherein.indexing.workers.Embedder._encode = deadly
+        return whole(self, batch)
+    wherein.indexing.stages.Stages.encode = deadly
     with wherein.open(sys.argv[1], create=True, encoder="toy") as collection:
         collection.add(sys.argv[1])
     """

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from wherein import Method
+from wherein.bench.boxes import best_iou, clipped
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.journal import Journal
 from wherein.bench.run import load_evaluation, read_json
@@ -20,6 +22,7 @@ from wherein.bench.statistics import (
     shapiro_wilk,
     wilcoxon,
 )
+from wherein.bench.subregion.dataset import FRAME_WH
 from wherein.bench.task import DEFAULTS
 from wherein.errors import DataError
 
@@ -67,12 +70,25 @@ class TargetShift:
 
 
 @dataclass(frozen=True)
+class CellFit:
+    """Sub-region search: does a cell that fits the described box better explain a better rank of its frame?"""
+
+    run: str
+    grid: str
+    overlap: float
+    """Mean IoU of the boxes with their best cell."""
+    correlation: Test
+    """Pearson's of that IoU and of how many places the target rose against the base."""
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Runs of one benchmark; the first is the base of every difference."""
 
     runs: tuple[Run, ...]
     differences: tuple[Difference, ...]
     targets: tuple[TargetShift, ...]
+    fits: tuple[CellFit, ...]
     warnings: tuple[str, ...]
 
 
@@ -133,7 +149,7 @@ def _short(value: Any) -> str:
 def compare(folders: Sequence[Path]) -> Comparison:
     """Compare every run with the first."""
     runs = load_runs(folders)
-    differences, targets, warnings = [], [], _condition_warnings(runs)
+    differences, targets, fits, warnings = [], [], [], _condition_warnings(runs)
     for run in runs[1:]:
         base = {query.query_id: query for query in runs[0].evaluation.queries}
         pairs = [(base[query.query_id], query) for query in run.evaluation.queries if query.query_id in base]
@@ -144,7 +160,9 @@ def compare(folders: Sequence[Path]) -> Comparison:
         shift = _target_shift(runs[0], run)
         targets += [shift] if isinstance(shift, TargetShift) else []
         warnings += [shift] if isinstance(shift, str) else []
-    return Comparison(runs, tuple(differences), tuple(targets), tuple(warnings))
+        fit = _cell_fit(run, pairs)
+        fits += [fit] if fit else []
+    return Comparison(runs, tuple(differences), tuple(targets), tuple(fits), tuple(warnings))
 
 
 def _condition_warnings(runs: Sequence[Run]) -> list[str]:
@@ -209,6 +227,20 @@ def _target_shift(base: Run, run: Run) -> TargetShift | str | None:
         gain=float(np.mean(score_b - score_a)),
         correlation=pearson(score_a - score_b, rank_a - rank_b),
     )
+
+
+def _cell_fit(run: Run, pairs: Sequence[tuple[QueryScore, QueryScore]]) -> CellFit | None:
+    """IoU of boxes and cells against the gain in rank, where a run searches a grid and its queries have boxes."""
+    grid = Method.parse(str(run.asked.get("method", "whole"))).grid
+    if grid is None or run.evaluation.benchmark != "subregion":
+        return None
+    known = [(a, b) for a, b in pairs if "rank" in a.metrics and "rank" in b.metrics and "box" in b.detail]
+    boxes = [clipped(other.detail["box"], size_wh=FRAME_WH) for _, other in known]
+    if len(boxes) < 3:
+        return None
+    ious = [best_iou(box, grid.boxes()) for box in boxes]
+    gains = [base.metrics["rank"] - other.metrics["rank"] for base, other in known]
+    return CellFit(run.name, str(grid), float(np.mean(ious)), pearson(ious, gains))
 
 
 @dataclass(frozen=True)

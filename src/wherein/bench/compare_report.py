@@ -86,6 +86,10 @@ def target_lines(comparison: Comparison) -> list[str]:
         f"n = {one.similarity.n}; Shapiro–Wilk of the differences p {p_value(one.normality.p)}); "
         f"Pearson of similarity and rank change {one.correlation.statistic:.2f} (p {p_value(one.correlation.p)})"
         for one in comparison.targets
+    ] + [
+        f"{one.run}: mean IoU of boxes and cells of {one.grid} {one.overlap:.2f}; correlation of IoU and gain in rank "
+        f"{one.correlation.statistic:.2f} (p {p_value(one.correlation.p)}, n = {one.correlation.n}; the study: -0.13)"
+        for one in comparison.fits
     ]
 
 
@@ -135,6 +139,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "runs": {run.name: run.evaluation.scores for run in comparison.runs},
         "differences": [asdict(one) for one in comparison.differences],
         "targets": [asdict(one) for one in comparison.targets],
+        "fits": [asdict(one) for one in comparison.fits],
         "warnings": list(comparison.warnings),
     }
 

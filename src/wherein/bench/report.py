@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 
 from wherein.bench.evaluation import Evaluation
-from wherein.bench.reference import condition_words, left_out
+from wherein.bench.reference import PaperTable, condition_words, left_out
 from wherein.bench.tables import OWN_TABLE, Table, figure, lookup, tables, variant_tables
 from wherein.errors import SpecError
 
@@ -40,7 +40,7 @@ def reference_tables(evaluation: Evaluation, *, name: str = "this run") -> tuple
     """The papers' tables of the same protocol beside this run: one column per method, one row per figure both have."""
     made = []
     for table in evaluation.reference:
-        own = {key: lookup(evaluation.scores, key) for key in table.figures()}
+        own = _own(evaluation, table)
         rows = tuple(
             (figure_label(key), {name: value, **{method: row[key] for method, row in table.rows if key in row}})
             for key, value in own.items()
@@ -52,9 +52,14 @@ def reference_tables(evaluation: Evaluation, *, name: str = "this run") -> tuple
     return tuple(made)
 
 
+def _own(evaluation: Evaluation, table: PaperTable) -> dict[str, float | None]:
+    return {key: lookup(evaluation.scores, key) for key in table.figures()}
+
+
 def reference_notes(evaluation: Evaluation) -> tuple[str, ...]:
     """What must be known to read the papers' tables, and which were measured otherwise and are not shown."""
-    notes = tuple(f"{table.source}: {table.note}" for table in evaluation.reference if table.note)
+    shown = [table for table in evaluation.reference if any(_own(evaluation, table).values())]
+    notes = tuple(f"{table.source}: {table.note}" for table in shown if table.note)
     apart = left_out(evaluation.benchmark, evaluation.conditions)
     return (*dict.fromkeys(notes), *(f"not beside this run: {line}" for line in apart))
 

@@ -90,7 +90,8 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
         _ask(plan, task, collection, image_ids=image_ids, journal=journal, watch=watch)
         size = bytes_per_image(collection, method)
     journal.cost(peak_memory_bytes=peak_memory())
-    scored = task.evaluate(Answers(image_ids=image_ids, kept=journal, out=plan.out / "predictions"))
+    answers = Answers(image_ids=image_ids, kept=journal, out=plan.out / "predictions")
+    scored = task.evaluate(answers)
     setup = SetupLog(plan.indexed / "setup.ndjson").seconds(encoder=encoder)
     scores = {**scored.scores, "timing": journal.timing(setup_seconds=setup), "bytes_per_image": size}
     added = len(set(image_ids).difference(task.images()))
@@ -102,7 +103,8 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
         conditions=conditions,
         reference=reference(plan.benchmark, conditions),
     )
-    save(evaluation, plan, files={**task.images(), **task.query_files()})
+    drawn = task.pictures(evaluation, answers)
+    save(evaluation, plan, files={**task.images(), **task.query_files()}, drawn=drawn)
     return evaluation
 
 
@@ -306,7 +308,9 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path} cannot be read ({error}); the run folder is damaged: run it again") from error
 
 
-def save(evaluation: Evaluation, plan: Plan, *, files: Mapping[str, Path]) -> None:
+def save(
+    evaluation: Evaluation, plan: Plan, *, files: Mapping[str, Path], drawn: Mapping[str, str] | None = None
+) -> None:
     """Write the figures, every query's share and the page."""
     from wherein.bench.html import write_html
     from wherein.bench.pictures import thumbnails
@@ -314,7 +318,7 @@ def save(evaluation: Evaluation, plan: Plan, *, files: Mapping[str, Path]) -> No
     write_json(plan.out / "scores.json", evaluation.scores)
     write_json(plan.out / "evaluation.json", asdict(evaluation))
     write_json(plan.out / "run.json", read_json(plan.out / "run.json") | {"protocol": evaluation.protocol})
-    pictures = thumbnails(evaluation.queries, files)
+    pictures = {**thumbnails(evaluation.queries, files), **(drawn or {})}
     write_html(evaluation, plan.out / "report.html", method=plan.method, pictures=pictures)
 
 

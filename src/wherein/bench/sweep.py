@@ -26,16 +26,23 @@ class Sweep:
     perturbations: tuple[tuple[float, float], ...] = ()
     draws: int = 1
     texts: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
     def plans(self, plan: Plan) -> dict[str, list[Plan]]:
         """The runs of every combination, by the name of the combination; all share one collection."""
-        if self.texts:
-            return {
-                f"texts: {kind}": [
-                    replace(plan, out=plan.out / kind, home=plan.indexed, options=replace(plan.options, texts=kind))
-                ]
-                for kind in self.texts
-            }
+        for option, choices in (("texts", self.texts), ("language", self.languages)):
+            if choices:
+                return {
+                    f"{option}: {word}": [
+                        replace(
+                            plan,
+                            out=plan.out / word,
+                            home=plan.indexed,
+                            options=replace(plan.options, **{option: word}),  # type: ignore[arg-type]
+                        )
+                    ]
+                    for word in choices
+                }
         made: dict[str, list[Plan]] = {}
         for overlap in self.overlaps or (None,):
             method = plan.method if overlap is None else with_overlap(plan.method, overlap)
@@ -94,6 +101,9 @@ def sweep(plan: Plan, what: Sweep, *, watch: Watch = lambda _: None) -> Evaluati
             warnings += [warning for warning in evaluation.warnings if warning not in warnings]
             done += 1
         runs[name] = {"mean": combined(scored, statistics.fmean), "std": combined(scored, _std)}
+    if what.languages:
+        every = [one["mean"] for one in runs.values()]
+        runs = {f"mean of {len(every)} languages": combined(every, statistics.fmean), **runs}
     summary = Evaluation(
         benchmark=plan.benchmark,
         protocol="mean over draws",

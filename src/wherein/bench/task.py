@@ -57,6 +57,8 @@ class Options:
     target_only: bool | None = None
     distractors: str | None = None
     task: str | None = None
+    language: str | None = None
+    query: str | None = None
     longest_side: int | None = None
     protocol: str | None = None
     size_thirds: bool | None = None
@@ -130,6 +132,10 @@ class Task(ABC):
 
     def query_files(self) -> Mapping[str, Path]:
         """The files of query images that are not searched themselves, by the name the details give them."""
+        return {}
+
+    def pictures(self, _evaluation: Evaluation, _answers: Answers, /) -> dict[str, str]:
+        """Pictures that the details of queries name (under `picture`), as data URIs; none unless a task draws some."""
         return {}
 
     def tags(self) -> Mapping[str, Sequence[str]]:

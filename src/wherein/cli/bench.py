@@ -43,7 +43,7 @@ def run(
         str,
         typer.Argument(
             help="captions, covers, facades, objects, masks, road, underwater, classes, "
-            "searchad, forb, subregion, roxford5k, rparis6k, proxford, prparis."
+            "coco, flickr30k, xm3600, searchad, forb, subregion, roxford5k, rparis6k, proxford, prparis."
         ),
     ],
     data: Annotated[Path, typer.Option("--data", help="The folder the benchmark was unpacked into.")],
@@ -51,11 +51,13 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", help="Where the run is kept; by default bench-runs/BENCHMARK/METHOD.")
     ] = None,
-    collection: Annotated[
-        Path | None,
-        typer.Option("--collection", help="Keep the images' collection here, not under --out: methods can share it."),
+    index: Annotated[
+        Path | None, typer.Option("--index", help="Keep the index here instead of under --out: methods can share it.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="searchad: val (default), train or test.")] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="searchad: val (default), train or test; coco, flickr30k: test (default), val or train."),
+    ] = None,
     modality: Annotated[
         str | None, typer.Option(help="searchad: language (default), vision or multimodal queries.")
     ] = None,
@@ -93,6 +95,12 @@ def run(
             help="proxford, prparis: database (default) or pairs; searchad: ranking (default) or localization."
         ),
     ] = None,
+    query: Annotated[
+        str | None, typer.Option(help="proxford, prparis: ask with the box (default) or the mask of each query.")
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="xm3600: a code such as de (default en), or all for the mean of 36 languages.")
+    ] = None,
     longest_side: Annotated[
         int | None, typer.Option(min=16, help="Reduce every image to that many pixels first (forb's paper: 480).")
     ] = None,
@@ -119,6 +127,8 @@ def run(
         target_only=target_only or None,
         distractors=None if distractors is None else str(distractors.absolute()),
         task=task,
+        query=query,
+        language=None if language == "all" else language,
         longest_side=longest_side,
         protocol=protocol,
         size_thirds=size_thirds or None,
@@ -126,8 +136,10 @@ def run(
         box_statistics=box_statistics or None,
     )
     where = out or default_out(benchmark, method)
-    plan = Plan(benchmark=benchmark, data=data, method=method, out=where, options=options, home=collection)
-    evaluation = _run(plan, _sweep(random_sets, perturb or [], overlaps, prompts=prompts))
+    plan = Plan(benchmark=benchmark, data=data, method=method, out=where, options=options, home=index)
+    evaluation = _run(
+        plan, _sweep(random_sets, perturb or [], overlaps, prompts=prompts, every_language=language == "all")
+    )
     _print(evaluation, shown)
     typer.echo(f"kept in {plan.out}; look at {plan.out / 'report.html'}", err=True)
 
@@ -137,13 +149,18 @@ def default_out(benchmark: str, method: str) -> Path:
     return Path("bench-runs") / benchmark / re.sub(r"[^\w.+@~-]+", "_", method)
 
 
-def _sweep(random_sets: int | None, perturb: list[str], overlaps: str | None, *, prompts: bool) -> Sweep | None:
+def _sweep(
+    random_sets: int | None, perturb: list[str], overlaps: str | None, *, prompts: bool, every_language: bool
+) -> Sweep | None:
     from wherein.bench.boxes import PERTURBATIONS, SEEDS
+    from wherein.bench.captioned.dataset import LANGUAGES
     from wherein.bench.sweep import WORDINGS, Sweep, parse_spread
     from wherein.errors import SpecError
 
     if prompts and (random_sets is not None or perturb or overlaps):
         raise SpecError("--prompts varies the texts alone; leave --random-sets, --perturb and --overlaps away")
+    if every_language:
+        return Sweep(languages=LANGUAGES)
     if prompts:
         return Sweep(texts=WORDINGS)
     if random_sets is None and not perturb and overlaps is None:

@@ -12,7 +12,7 @@ from wherein.cli.options import DeviceOption, JsonOption, TrustOption, use_model
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.detectors.layer import DetectedKind
+    from wherein.layers.detected import DetectedBoxes
     from wherein.values.records import AddReport, Progress
 
 _LOCKED_SECONDS: Final = 0.5
@@ -60,6 +60,9 @@ def index(
             help="Take in what links lead to outside the folders. As last time, or no.",
         ),
     ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every file, also where its size and date are as they were.")
+    ] = False,
     drop_layer: Annotated[
         str | None, typer.Option(metavar="NAME", help="Forget a layer, by its kind in `wherein info`, and do no more.")
     ] = None,
@@ -93,6 +96,7 @@ def index(
             "layers": kinds,
             "every": every,
             "follow_links": follow_links,
+            "verify": verify,
             "workers": workers,
             "max_pixels": max_pixels or MAX_PIXELS,
         }
@@ -107,26 +111,26 @@ def index(
             _watch(opened, options)
 
 
-def _sought(detect: str | None, detector: str | None) -> DetectedKind | None:
+def _sought(detect: str | None, detector: str | None) -> DetectedBoxes | None:
     """What is to be detected, checked before anything is touched."""
     from wherein.detectors import load_detector
-    from wherein.detectors.layer import DetectedKind
     from wherein.errors import InputError
+    from wherein.layers.detected import DetectedBoxes
 
     if (detect is None) != (detector is None):
         raise InputError("--detect says what to look for and --detector what looks: give both, or neither.")
     if detect is None or detector is None:
         return None
     load_detector(detector)
-    return DetectedKind.parse(f"detected:{'|'.join(detect.split(','))}@{detector}")
+    return DetectedBoxes(f"detected:{'|'.join(detect.split(','))}@{detector}")
 
 
-def _detect(collection: Collection, sought: DetectedKind, options: dict[str, Any]) -> AddReport | None:
+def _detect(collection: Collection, sought: DetectedBoxes, options: dict[str, Any]) -> AddReport | None:
     """Fill the layer of detected boxes, after saying how long that will take."""
     minutes = sought.seconds(len(collection)) / 60
     named = f"{len(sought.names)} names in {len(collection):,} images"
     typer.echo(f"looking for {named} takes about {minutes:,.0f} min; Ctrl-C stops, and it goes on from there", err=True)
-    return _add(collection, [], options | {"layers": [str(sought)]})
+    return _add(collection, [], options | {"layers": [sought.kind]})
 
 
 def _add(collection: Collection, targets: list[Path], options: dict[str, Any]) -> AddReport:

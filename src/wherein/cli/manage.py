@@ -1,20 +1,21 @@
-"""`wherein info`, `check`, `compact`, `tag`, `remove`, `calibrate`: looking after a collection."""
+"""`wherein info`, `check`, `backup`, `restore`, `compact`, `tag`, `remove`, `calibrate`: looking after a collection."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wherein.cli.options import CollectionOption, FolderOption, JsonOption, NullOption, open_collection
+from wherein.cli.options import CollectionOption, FolderOption, JsonOption, NullOption, open_collection, place_of
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.values.records import AddReport, Info
+    from wherein.values.records import AddReport, CheckReport, Info
 
 ImagesArgument = Annotated[
     list[str] | None, typer.Argument(metavar="IMAGE…", help="Image ids or paths; `-` reads them from a pipe.")
@@ -23,7 +24,7 @@ ImagesArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (info, check, compact, tag, remove, calibrate):
+    for command in (info, check, backup, restore, compact, tag, remove, calibrate):
         app.command()(command)
 
 
@@ -54,25 +55,68 @@ def check(
     no_repair: Annotated[bool, typer.Option("--no-repair", help="Only look, change nothing.")] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Verify every shard against the catalogue; drop broken ones and read their images again."""
-    with open_collection(collection) as opened:
+    """Verify every byte of a collection; set damaged rows aside and make them again, restore what has a copy."""
+    from wherein.collection import mend, open
+
+    place = place_of(collection)
+    notes = mend(place, repair=not no_repair)
+    if notes and no_repair:
+        for note in notes:
+            typer.echo(f"broken: {note}", err=True)
+        raise typer.Exit(1)
+    with open(place) as opened:
         report = opened.check(repair=not no_repair)
-        restored = opened.add() if report.images_to_read_again else None
+        restored = opened.add() if report.images_to_read_again and not no_repair else None
+        undescribed = len(opened) - opened.searchable
+    said = (*notes, *report.notes)
     if json_:
-        values: dict[str, Any] = asdict(report) | {"restored": restored and _restored(restored)}
+        values: dict[str, Any] = asdict(report) | {"notes": said, "restored": restored and _restored(restored)}
         typer.echo(json.dumps(values, default=str, ensure_ascii=False))
-    elif not report.broken and not report.doubled:
-        typer.echo(f"{report.shards} shards, all intact")
     else:
-        if report.doubled:
-            state = "left as they are" if no_repair else "mended"
-            typer.echo(f"{report.doubled:,} images have rows twice; {state}")
-        for path in report.broken:
-            typer.echo(f"broken: {path}", err=True)
-        mended = "left as they are" if restored is None else f"{_restored(restored)} images read again"
-        typer.echo(f"{len(report.broken)} of {report.shards} shards broken; {mended}")
+        _tell_check(report, said, restored, no_repair=no_repair, undescribed=undescribed)
     if (report.broken or report.doubled) and no_repair:
         raise typer.Exit(1)
+
+
+def _tell_check(
+    report: CheckReport, notes: Sequence[str], restored: AddReport | None, *, no_repair: bool, undescribed: int
+) -> None:
+    for path in report.broken:
+        typer.echo(f"broken: {path}", err=True)
+    for note in notes:
+        typer.echo(note)
+    if report.doubled:
+        typer.echo(f"{report.doubled:,} images have rows twice; {'left as they are' if no_repair else 'mended'}")
+    if report.lost:
+        shown = ", ".join(report.lost[:5]) + (", …" if len(report.lost) > 5 else "")
+        typer.echo(f"{len(report.lost):,} images lost rows that nothing can make again, their files are gone: {shown}")
+    if restored is not None:
+        typer.echo(f"{_restored(restored)} images read again")
+    if report.broken:
+        typer.echo(f"{len(report.broken)} files were damaged; {report.shards} shards")
+    elif not notes and not report.doubled and restored is None:
+        typer.echo(f"{report.shards} shards, all intact")
+    if undescribed:
+        typer.echo(f"{undescribed:,} images are not described by the encoder that serves: run `wherein index`.")
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the copy.")],
+    collection: CollectionOption = None,
+) -> None:
+    """Copy a collection as it is at this moment, while it is in use. The images themselves are not copied."""
+    with open_collection(collection) as opened:
+        typer.echo(f"{opened.backup(target):,} bytes copied to {target}; `wherein restore` brings them back")
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="A folder that `wherein backup` made.")],
+    target: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the collection was, or another folder.")],
+) -> None:
+    """Make a collection of a backup again, after verifying every byte of it."""
+    from wherein.collection import restore as restored
+
+    typer.echo(f"{restored(source, target):,} images can be searched in {target}")
 
 
 def compact(collection: CollectionOption = None) -> None:

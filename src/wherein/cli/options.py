@@ -18,9 +18,6 @@ CollectionOption = Annotated[
 FolderOption = Annotated[
     str | None, typer.Option("--in", help="Images below this folder; a glob where no folder is called so.")
 ]
-IndexOption = Annotated[
-    str, typer.Option(help="The index that is asked: exact, milvus:HOST:PORT, milvus:FILE.db, or of a plug-in.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 NullOption = Annotated[
     bool, typer.Option("--null", "-0", help="Names in a pipe end with a zero byte instead of a new line.")
@@ -67,9 +64,15 @@ def query_of(texts: list[str], images: list[str], avoided: list[str], file: Path
 def open_collection(path: Path | None) -> Collection:
     """The collection that was named, or the nearest one."""
     from wherein.collection import open
+
+    return open(place_of(path))
+
+
+def place_of(path: Path | None) -> Path:
+    """Where the collection is that was named, or the nearest one."""
     from wherein.indexing.locations import nearest
 
-    return open(path if path is not None else nearest(Path.cwd()))
+    return path if path is not None else nearest(Path.cwd())
 
 
 def with_known_images(query: Query, collection: Collection) -> Query:

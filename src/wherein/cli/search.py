@@ -12,7 +12,6 @@ from wherein.cli.options import (
     CollectionOption,
     DeviceOption,
     FolderOption,
-    IndexOption,
     JsonOption,
     NullOption,
     TrustOption,
@@ -61,7 +60,7 @@ def search(
     frames: Annotated[
         bool, typer.Option("--frames", help="Every image of a video as a hit; else the best stands for its clip.")
     ] = False,
-    index: IndexOption = "exact",
+    index: Annotated[str, typer.Option(help="The index that is asked: exact, or what a plug-in registers.")] = "exact",
     min_confidence: Annotated[
         float | None, typer.Option(help="Reject hits less likely to be right than this: 0.5.")
     ] = None,

@@ -23,10 +23,7 @@ class Top:
 
 
 class Index(Protocol):
-    """What every index answers, exact, compressed or remote.
-
-    Built as `Engine(table)` of the rows it searches; one that is named with an address, as `milvus:ADDRESS`, as
-    `Engine(table, address)`.
+    """What every index answers, exact, compressed or remote. Built as `Engine(table)` of the rows it searches.
 
     Images are numbered as in the table. An image's score is that of its best row; queries are (m, d) unit vectors.
     """
@@ -42,10 +39,8 @@ class Index(Protocol):
 
 
 def load_index(name: str, table: RowTable) -> Index:
-    """The index of a name (`exact`, `milvus:ADDRESS`, or what another package registers) over a layer's rows."""
-    kind, _, address = name.partition(":")
-    engine = plugins.load("indexes", kind)
-    index: Index = engine(table, address) if address else engine(table)
+    """The index of a name (`exact`, or what another package registers) over a layer's rows."""
+    index: Index = plugins.load("indexes", name.partition(":")[0])(table)
     return index
 
 

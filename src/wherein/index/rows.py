@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -48,6 +48,10 @@ class ArrayCache:
                     self._kept[layer, shard] = found
         return found
 
+    def mapped(self, layer: str, shards: Iterable[int]) -> list[Array]:
+        """Shards as they lie on disk; who holds them can read them whatever becomes of their files."""
+        return [self._shards.array(layer, shard) for shard in shards]
+
     def keep(self, shards: Iterable[tuple[str, int]]) -> None:
         """Forget all but these (layer, shard): the others have been compacted away."""
         live = set(shards)
@@ -70,26 +74,13 @@ class Places:
     """(rows,) the number of each row's image, ascending"""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Origin:
-    """Which layer of which collection rows come from, by which an index that lies elsewhere knows them again."""
-
-    collection: str
-    """Its identity, which stays when its folder moves; empty where it has none yet."""
-    layer: str
-    rows: Ints
-    """(rows, 3) all living rows of the layer, as in `Places`"""
-    checksums: Mapping[int, int]
-    """shard → what its bytes are known by"""
-
-
 class RowTable:
     """The rows of a layer: the image that each is of, and their numbers when they are asked for."""
 
-    def __init__(self, layer: str, places: Places, cache: ArrayCache, origin: Origin | None = None) -> None:
+    def __init__(self, layer: str, places: Places, cache: ArrayCache) -> None:
         self.layer, self.places, self._cache = layer, places, cache
-        self.origin = origin
-        """None for rows that lie in no layer."""
+        self._mapped = cache.mapped(layer, np.unique(places.rows[:, 1]).tolist())
+        """Held, so that the rows stay readable when another process compacts the collection."""
 
     def __len__(self) -> int:
         return len(self.places.rows)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from wherein.indexing.workers import Task
-from wherein.store.store import Piece, Store
+from wherein.indexing.stages import Task
+from wherein.store.piece import Piece
+from wherein.store.store import Store
 
 Place = tuple[str, str]
 """(root, path)"""

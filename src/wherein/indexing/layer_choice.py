@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from wherein.detectors import load_detector
-from wherein.detectors.layer import DetectedKind, is_detected
 from wherein.errors import InputError, MissingExtra, did_you_mean
-from wherein.features import require_installed
-from wherein.indexing.embed import DEFAULT_KINDS, LAYER_KINDS, features_of, is_grid, is_local
-from wherein.store.store import THUMBS, Layer, Manifest, Store
+from wherein.layers import DEFAULT_KINDS, open_kind
+from wherein.store.manifest import Layer, Manifest
+from wherein.store.store import Store
 from wherein.values.records import LayerInfo
-from wherein.values.region import Grid
 
 
 def kinds_to_keep(manifest: Manifest, *, encoder: str, asked: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -26,38 +23,29 @@ def kinds_to_keep(manifest: Manifest, *, encoder: str, asked: Sequence[str] | st
         kept = kept or _kinds_of(manifest, manifest.encoder) or [*DEFAULT_KINDS]
     shared = [layer.kind for layer in manifest.layers.values() if _is_shared(layer.kind)]
     more = () if asked is None else (asked,) if isinstance(asked, str) else tuple(asked)
-    kinds = tuple(dict.fromkeys(["global", *kept, *shared, *more]))
-    check_kinds(kinds)
-    return kinds
+    check_kinds(more)
+    return tuple(dict.fromkeys(["global", *kept, *shared, *more]))
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
-    """Refuse kinds that no collection can have."""
+    """Refuse kinds that no collection can have, or that cannot be filled on this machine."""
     for kind in kinds:
-        if kind not in LAYER_KINDS and not is_grid(kind) and not is_local(kind) and not is_detected(kind):
-            raise InputError(
-                f"layer {kind!r}: there is none of that name; choose from {', '.join(LAYER_KINDS)} and grids such as "
-                f"static-9.{did_you_mean(kind, LAYER_KINDS)}"
-            )
-    for grid in filter(is_grid, kinds):
-        Grid.parse(grid)
-    for kind in filter(is_detected, kinds):
-        load_detector(DetectedKind.parse(kind).detector)
+        open_kind(kind).check()
 
 
 def fillable(
     kinds: Sequence[str], *, asked: Sequence[str] | str | None = None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The kinds that can be filled here, and a sentence on each that is kept and cannot, for want of an extra.
+    """The kinds that can be filled here, and a sentence on each that is kept and cannot, for want of a package.
 
     One that is asked for must be fillable: it is refused before anything is touched.
     """
     wanted = (asked,) if isinstance(asked, str) else tuple(asked or ())
     said = dict[str, str]()
-    for kind, family in features_of(kinds).items():
+    for kind in kinds:
         try:
-            require_installed(family)
-        except MissingExtra as error:
+            open_kind(kind).check()
+        except (MissingExtra, InputError) as error:
             if kind in wanted:
                 raise
             way_out = f"Install it, or give the layer up with `wherein index --drop-layer {kind}`."
@@ -114,5 +102,8 @@ def _kinds_of(manifest: Manifest, encoder: str) -> list[str]:
 
 
 def _is_shared(kind: str) -> bool:
-    """Whether a layer is made without the encoder."""
-    return is_local(kind) or kind == THUMBS
+    """Whether a layer is made without the encoder; one whose package is gone was made with it, for all we know."""
+    try:
+        return not open_kind(kind).needs_encoder
+    except InputError:
+        return False

@@ -10,7 +10,7 @@ from wherein.collection import open
 from wherein.encoders import load
 from wherein.errors import CollectionNotFound, InputError
 from wherein.images.walk import Found, look
-from wherein.indexing.layer_choice import check_kinds, fillable
+from wherein.indexing.layer_choice import check_kinds
 from wherein.indexing.names import plain_path
 from wherein.store.store import FOLDER, is_collection
 
@@ -56,7 +56,6 @@ def check_new(home: Path, *, encoder: str | None, layers: Sequence[str] | None) 
         return
     if layers is not None:
         check_kinds(layers)
-        fillable(layers, asked=layers)
     if encoder is not None:
         load(encoder)
 

@@ -18,13 +18,14 @@ from wherein.images.image import ImageLike
 from wherein.images.video import EVERY, keyframe_id
 from wherein.images.walk import Passed, exists, printable
 from wherein.indexing.duplicates import Contents, moved_along, origin
-from wherein.indexing.embed import features_of, layers_of, local_layer
+from wherein.indexing.executors import load_executor
 from wherein.indexing.fill import Filling
 from wherein.indexing.names import image_id_of
 from wherein.indexing.scope import holds_anything, locate, look_at, require_there, roots_below
-from wherein.indexing.workers import Embedder, Known, Skipped, Task, Unfilled
+from wherein.indexing.stages import Known, Skipped, Stages, Task, Unfilled
 from wherein.store.ignored import Ignored
-from wherein.store.store import THUMBS, Layer, Piece, Store
+from wherein.store.piece import Piece
+from wherein.store.store import Store
 from wherein.values.records import MEMORY_ROOT, AddReport, FileRecord, ImageRecord, Progress, Skip
 
 _LOG: Final = logging.getLogger("wherein.indexing")
@@ -44,6 +45,10 @@ class Settings:
     max_pixels: int
     every: float = EVERY
     """Seconds that a video may go on without an image."""
+    executor: str = "threads"
+    """What runs the stages of indexing."""
+    verify: bool = False
+    """Whether files are read whose size and date are as they were, to see that their content is too."""
 
 
 class Sync:
@@ -54,11 +59,8 @@ class Sync:
     ) -> None:
         self._store, self._encoder, self._settings = store, encoder, settings
         self._on_progress = on_progress
-        self._layers: tuple[Layer, ...] = layers_of(encoder, settings.kinds)
-        local = [local_layer(kind, family) for kind, family in features_of(settings.kinds).items()]
-        self._layers = (*self._layers, *local)
-        names = [layer.name for layer in self._layers]
-        self._wanted = [*names, *([THUMBS] if THUMBS in settings.kinds else [])]
+        self._stages = Stages(encoder, settings.kinds, max_pixels=settings.max_pixels, every=settings.every)
+        self._wanted = [layer.name for layer in self._stages.layers]
         self._means = _means(settings)
         self._report = AddReport()
         self._tasks = dict[tuple[str, str], Task]()
@@ -81,8 +83,7 @@ class Sync:
         started = time.monotonic()
         for folder in folders:
             require_there(self._store, folder)
-        thumbs = [Layer(THUMBS, THUMBS)] if THUMBS in self._settings.kinds else []
-        self._store.add_layers([*self._layers, *thumbs])
+        self._store.add_layers(self._stages.layers)
         if not self._store.manifest.encoder:
             self._store.serve(self._encoder.spec)
         self._store.read_videos(self._settings.every)
@@ -106,7 +107,7 @@ class Sync:
         self._fill()
         self._drop_moved_roots()
         catalogue = self._store.catalogue
-        if catalogue.covered(self._layers[0].name) == catalogue.counts()[0]:
+        if catalogue.covered(self._wanted[0]) == catalogue.counts()[0]:
             self._store.serve(self._encoder.spec)
         self._report.seconds = time.monotonic() - started
         _LOG.info("%d of %d files read in %.1f s", self._done, self._total, self._report.seconds)
@@ -150,7 +151,10 @@ class Sync:
             file, size, mtime = known.get(path, (0, -1, -1))
             record = FileRecord(root, path, found.size, found.mtime_ns)
             task = Task(record, image_id_of(root, path), found.path)
-            if (size, mtime) == (found.size, found.mtime_ns) and file in complete:
+            if self._settings.verify:
+                self._fresh.update([(root, path)] if not file else [])
+                self._tasks[root, path] = task
+            elif (size, mtime) == (found.size, found.mtime_ns) and file in complete:
                 self._report.unchanged += 1
             elif (size, mtime) == (found.size, found.mtime_ns):
                 self._incomplete[root, path] = task
@@ -184,16 +188,9 @@ class Sync:
     # doing it
 
     def _embed(self, tasks: Sequence[Task]) -> None:
-        embedder = Embedder(
-            self._encoder,
-            kinds=self._settings.kinds,
-            known=self._contents.known,
-            workers=self._settings.workers,
-            max_pixels=self._settings.max_pixels,
-            every=self._settings.every,
-        )
+        executor = load_executor(self._settings.executor, workers=self._settings.workers)
         try:
-            with closing(embedder.run(tasks)) as outcomes:
+            with closing(executor.run(self._stages, tasks, known=self._contents.known)) as outcomes:
                 for outcome in outcomes:
                     if isinstance(outcome, Piece):
                         self._take(outcome)
@@ -329,7 +326,7 @@ class Sync:
     def _mend(self) -> None:
         """What earlier versions left behind: duplicates with two rows for the whole image."""
         catalogue = self._store.catalogue
-        if catalogue.doubled(self._layers[0].name):
+        if catalogue.doubled(self._wanted[0]):
             with catalogue.transaction():
                 catalogue.drop_doubles(catalogue.doubled())
 

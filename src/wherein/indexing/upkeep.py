@@ -10,6 +10,7 @@ from wherein.errors import ImageNotFound, InputError
 from wherein.indexing.layer_choice import layer_named
 from wherein.indexing.names import image_id_of, plain_path
 from wherein.options import image_ids_of
+from wherein.store.backup import backup
 from wherein.store.ignored import Ignored
 from wherein.store.store import PATIENCE_SECONDS, Store
 from wherein.values.records import MEMORY_ROOT, CheckReport
@@ -77,13 +78,24 @@ class Upkeep:
         return freed
 
     def check(self, *, repair: bool = True) -> CheckReport:
-        """Verify every shard, and that no image has rows twice. What is broken is dropped; `add()` reads it again."""
+        """Verify every file, and that no image has rows twice. Damaged rows are set aside; `add()` makes them again.
+
+        The file they were in stays in `quarantine/`. A damaged catalogue is only told of here, because others may have
+        it open: `mend` rebuilds it.
+        """
         found = self._store.check(repair=False)
         if repair and (found.broken or found.doubled):
             with self._store.writing():  # nobody else compacts now
                 found = self._store.check(repair=True)
             self._forget()
         return found
+
+    def backup(self, target: str | os.PathLike[str]) -> int:
+        """Copy the collection to a new folder, as it is at this moment, while others use it. Returns the bytes.
+
+        `wherein.restore` makes a collection of it again; `wherein.open` opens it where it is.
+        """
+        return backup(self._store, plain_path(target))
 
     def compact(self) -> int:
         """Free the space of removed and replaced images. Returns the bytes freed."""

@@ -15,7 +15,7 @@ from wherein.encoders import Encoded, Encoder
 from wherein.errors import QueryError
 from wherein.features import LocalFeatures
 from wherein.images.image import decode
-from wherein.indexing.embed import detail
+from wherein.layers import detail
 from wherein.limits import checkpoint
 from wherein.search.background import Background
 from wherein.search.clips import best_of_each, others_of

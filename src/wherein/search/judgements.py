@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.errors import InputError
-from wherein.files import write_durably
 from wherein.search.calibrate import fit, migrated_name, shipped
+from wherein.store.copies import write_guarded
 from wherein.values.judgement import ARROW, Calibration, Curve, name_of
 from wherein.values.query import Query
 
@@ -66,7 +66,7 @@ class Curves:
     """The curves of one collection: shipped ones, moved by what people judged there."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "kept" / "judged.json"
+        self._home, self._path = folder, folder / "kept" / "judged.json"
         self._read_at = -1
         self._kept = _Kept({}, {}, 0)
         self._fitted = dict[tuple[str, str], Curve | None]()
@@ -135,10 +135,9 @@ class Curves:
         return self._kept
 
     def _write(self, kept: _Kept) -> None:
-        self._path.parent.mkdir(exist_ok=True)
         document = {"format": _FORMAT, "judged": kept.judged, "steps": kept.steps, "last": kept.last}
         self._read_at = -1  # read again: two writes may bear one time
-        write_durably(self._path, json.dumps(document, ensure_ascii=False).encode())
+        write_guarded(self._home, "kept/judged.json", json.dumps(document, ensure_ascii=False).encode())
 
     def _read(self) -> _Kept:
         if not self._path.exists():

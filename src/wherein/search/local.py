@@ -25,8 +25,9 @@ from wherein.kernels.codebook import Codebook, default_words
 from wherein.kernels.vlad import Vlad
 from wherein.search.expansion import Weighting, augment
 from wherein.store.derived import Derived
+from wherein.store.manifest import Layer
 from wherein.store.shards import Array, as_blobs, read_blob
-from wherein.store.store import Layer, Store
+from wherein.store.store import Store
 from wherein.values.masks import check_aspect
 from wherein.values.method import Words
 from wherein.values.query import Part, Query

@@ -17,7 +17,9 @@ from wherein.encoders import Encoder, load
 from wherein.errors import ImageError, InputError
 from wherein.features import FeatureFamily, load_features
 from wherein.images.image import Image, ImageLike, Pixels, decode
-from wherein.indexing.embed import DEFAULT_FEATURES, detail, thumbnail
+from wherein.layers import detail
+from wherein.layers.local import DEFAULT_FEATURES
+from wherein.layers.thumbs import thumbnail
 from wherein.limits import checkpoint
 from wherein.localizers import (
     KEYPOINTS,

@@ -11,13 +11,14 @@ from typing import cast
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.detectors.layer import DETECTED, is_detected
 from wherein.encoders import Encoder
-from wherein.errors import CollectionCorrupt, InputError, QueryError
+from wherein.errors import CollectionChanged, CollectionCorrupt, InputError, QueryError
 from wherein.index import Index, load_index
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
-from wherein.index.rows import ArrayCache, Origin, Places, RowTable, by_shard
-from wherein.indexing.embed import features_of, layers_of, local_layer
+from wherein.index.rows import ArrayCache, Places, RowTable, by_shard
+from wherein.layers import layers_of
+from wherein.layers.detected import DETECTED, is_detected
+from wherein.layers.local import LocalPoints
 from wherein.options import EXACT
 from wherein.search.background import sample_of
 from wherein.search.expansion import Weighting, augment
@@ -25,10 +26,10 @@ from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_ste
 from wherein.search.scorers import RowScorer, Scorer
 from wherein.search.words import SearchWord
 from wherein.search.words.patches import PatchGrids
-from wherein.store.identity import identity_of
+from wherein.store.manifest import Layer
 from wherein.store.originals import Original
 from wherein.store.shards import Array, as_floats
-from wherein.store.store import Layer, Store
+from wherein.store.store import Store
 from wherein.values.method import DBA, Method, declared_word
 from wherein.values.region import Box, Grid
 
@@ -92,7 +93,7 @@ class Views:
         self._cache.keep((layer, shard) for shard, layer, _ in self._store.catalogue.shards())
         try:
             view = self._open(StoredLayers(self._store, self._cache, encoder, method, index=index, on_step=on_step))
-        except CollectionCorrupt:
+        except (CollectionCorrupt, CollectionChanged):
             if self._store.catalogue.version() == version:
                 raise
             return self.of(encoder, method, index=index, on_step=on_step)  # another process compacted it meanwhile
@@ -158,8 +159,7 @@ class StoredLayers:
     def rows(self, kind: str) -> RowTable:
         """The rows of a layer, of the images that the method can find."""
         layer = self._layer(kind)
-        places = self._places(layer)
-        return RowTable(layer.name, self._of_images(places), self._cache, origin_of(self.store, layer.name, places))
+        return RowTable(layer.name, self._of_images(self._places(layer)), self._cache)
 
     def whole(self) -> RowTable:
         """The embeddings of whole images alone, without their tiles."""
@@ -172,7 +172,7 @@ class StoredLayers:
             return table
         first, places = table.starts, table.places
         kept = Places(places.rows[first], [None] * len(first), places.images, np.arange(len(first)))
-        return RowTable(table.layer, kept, self._cache, table.origin)
+        return RowTable(table.layer, kept, self._cache)
 
     def patches(self) -> PatchGrids:
         """The stored patch grids."""
@@ -199,8 +199,8 @@ class StoredLayers:
         method = self.method
         if method.local is None:
             return None
-        family = features_of([method.local])[method.local]
-        layer = local_layer(method.local, family)
+        points = LocalPoints(method.local)
+        family, layer = points.family, points.layer()
         if layer.name not in self.store.manifest.layers:
             raise InputError(
                 f"{self.store.folder}: has no {method.local} layer of {family.spec}, which method {method} needs. Add "
@@ -228,7 +228,11 @@ class StoredLayers:
         return found
 
     def _places(self, layer: Layer) -> Places:
-        return places_of(self.store, layer.name)
+        found = self.store.catalogue.live_rows(layer.name).fetchall()
+        rows = np.array([row[:3] for row in found], np.int64).reshape(-1, 3)
+        first = np.r_[True, rows[1:, 0] != rows[:-1, 0]] if len(rows) else np.zeros(0, np.bool_)
+        boxes = [None if row[3] is None else Box.parse(row[3]) for row in found]
+        return Places(rows, boxes, rows[first, 0], np.cumsum(first) - 1)
 
     def _of_images(self, places: Places) -> Places:
         """The rows of the method's images alone, in their order."""
@@ -298,21 +302,6 @@ class StoredLayers:
                 '`wherein index --detect "pylon,deer" --detector hf:MODEL`.'
             )
         return found[-1]
-
-
-def places_of(store: Store, layer: str) -> Places:
-    """Where the living rows of a layer lie."""
-    found = store.catalogue.live_rows(layer).fetchall()
-    rows = np.array([row[:3] for row in found], np.int64).reshape(-1, 3)
-    first = np.r_[True, rows[1:, 0] != rows[:-1, 0]] if len(rows) else np.zeros(0, np.bool_)
-    boxes = [None if row[3] is None else Box.parse(row[3]) for row in found]
-    return Places(rows, boxes, rows[first, 0], np.cumsum(first) - 1)
-
-
-def origin_of(store: Store, layer: str, places: Places) -> Origin:
-    """What an index that lies elsewhere knows the rows of a layer by."""
-    checksums = {shard: written.crc for shard, _, written in store.catalogue.shards(layer)}
-    return Origin(identity_of(store.folder), layer, places.rows, checksums)
 
 
 def _augmented(layers: StoredLayers, table: RowTable) -> RowScorer:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from wherein.files import write_durably
 from wherein.server.library import Served
 from wherein.server.problems import Problem
+from wherein.store.copies import write_guarded
 
 
 def read(served: Served, name: str, default: Any) -> Any:
@@ -30,9 +30,8 @@ def changed(served: Served, name: str, default: Any) -> Iterator[Any]:
     with served.file_turn:
         document = read(served, name, default)
         yield document
-        write_durably(
-            _path(served, name), json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
-        )
+        data = json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+        write_guarded(served.folder, f"kept/{name}.json", data)
 
 
 def _path(served: Served, name: str) -> Path:

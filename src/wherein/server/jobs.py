@@ -39,6 +39,8 @@ class Job:
     """What to keep beside what the collection keeps already."""
     every: float | None = None
     """Seconds that a video may go on without an image."""
+    verify: bool = False
+    """Whether files are read whose size and date are as they were."""
     said: Callable[[str], str] = str
     """Calls folders by their names in what is told of the job."""
     state: State = "running"
@@ -93,6 +95,7 @@ class Jobs:
         encoder: str | None,
         layers: Sequence[str] | None = None,
         every: float | None = None,
+        verify: bool = False,
     ) -> Job:
         """Index a folder into a served collection, or into a new one of its own."""
         inside = self.allowed(folder)
@@ -105,16 +108,15 @@ class Jobs:
             wherein.open(inside, create=True, encoder=encoder).close()
             served = self._library.open(inside)
         kept = None if layers is None else tuple(layers)
-        return self._run(Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept, every))
+        return self._run(Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept, every, verify))
 
     def resume(self, job_id: str) -> Job:
         """Go on where a cancelled or failed job stopped."""
         old = self.get(job_id)
         if old.state == "running":
             raise Problem(409, "the job is still running.")
-        return self._run(
-            Job(secrets.token_hex(8), old.collection, old.folder, old.target, old.encoder, old.layers, old.every)
-        )
+        again = (old.collection, old.folder, old.target, old.encoder, old.layers, old.every, old.verify)
+        return self._run(Job(secrets.token_hex(8), *again))
 
     def cancel(self, job_id: str) -> Job:
         """Stop after the image at hand; what is indexed stays."""
@@ -163,9 +165,8 @@ def _work(job: Job) -> None:
 
     try:
         with wherein.open(job.target, encoder=job.encoder) as collection:
-            report = collection.add(
-                job.folder, encoder=job.encoder, layers=job.layers, every=job.every, on_progress=step
-            )
+            chosen: dict[str, Any] = {"encoder": job.encoder, "layers": job.layers, "every": job.every}
+            report = collection.add(job.folder, **chosen, verify=job.verify, on_progress=step)
             skipped = [{"path": job.said(skip.path), "reason": job.said(skip.reason)} for skip in report.skipped]
             job.report = asdict(report) | {"skipped": skipped}
         job.state = "done"

@@ -20,7 +20,6 @@ from wherein.errors import CollectionNotFound, ImageError, NotPrepared, Oversize
 from wherein.files import TEMPORARY, write_durably
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.images.video import frame_at, is_video
-from wherein.options import EXACT
 from wherein.server.lanes import Lane, is_slow, patiently
 from wherein.server.look_alikes import LookAlikes
 from wherein.server.places import Places
@@ -70,9 +69,8 @@ class Rankings:
 class Served:
     """One collection as the server sees it."""
 
-    def __init__(self, name: str, folder: Path, *, seconds: float, index: str = EXACT) -> None:
+    def __init__(self, name: str, folder: Path, *, seconds: float) -> None:
         self.name, self.folder = name, folder
-        self._index = index
         self._seconds = seconds
         self._quick = Lane(folder, name=f"search {name}", opened=wherein.open(folder))
         self._slow = Lane(folder, name=f"slow search {name}")
@@ -87,17 +85,6 @@ class Served:
         """Uploads are decoded two at a time: each may take some hundred megabytes."""
         self.file_turn = threading.Lock()
         """Held while one of the server's own files (selections, annotations, studies) is read and written again."""
-
-    def index_of(self, name: str | None) -> str:
-        """The index that a request means: the server's own unless it names one. Where that lies, the server knows."""
-        kind = self._index.partition(":")[0]
-        if name in (None, kind):
-            return self._index
-        if name == "milvus":
-            raise Problem(
-                422, "index milvus: this server was started without it. Start it with --index milvus:ADDRESS."
-            )
-        return name or EXACT
 
     async def searching(self, call: Callable[[Collection], T], *, method: str = "", unhurried: bool = False) -> T:
         """Run a search by that method, in the seconds a search may take; one that is `unhurried` may take longer.
@@ -225,9 +212,7 @@ class Library:
             while name in self._served:
                 number += 1
                 name = f"{base}-{number}"
-            served = self._served[name] = Served(
-                name, inside, seconds=self.settings.search_seconds, index=self.settings.index
-            )
+            served = self._served[name] = Served(name, inside, seconds=self.settings.search_seconds)
             return served
 
     def get(self, name: str) -> Served:

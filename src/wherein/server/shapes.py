@@ -109,8 +109,8 @@ class SearchIn(Filters):
     """Only these images."""
     frames: bool = False
     """Every image of a video as a hit of its own; else the best stands for its clip."""
-    index: Annotated[str, Field(max_length=50, pattern="^[a-z0-9_-]+$")] | None = None
-    """The index that is asked, by its name alone, as `exact` or `milvus`; by default the server's own."""
+    index: Annotated[str, Field(max_length=50, pattern="^[a-z0-9_-]+$")] = "exact"
+    """The index that is asked."""
     min_confidence: Fraction | None = None
     """Reject hits less likely to be right than this; the best of them come back as `rejected`."""
     liked: Annotated[list[ImageId], Field(max_length=200)] = []
@@ -311,6 +311,8 @@ class JobIn(Shape):
     """What is kept of each image; the engine's own choice unless given."""
     every: Annotated[float, Field(gt=0.0, le=86_400.0, allow_inf_nan=False)] | None = None
     """Of videos, keep an image at least every so many seconds; as last time, or 5."""
+    verify: bool = False
+    """Read every file, also where its size and date are as they were."""
 
 
 class JobOut(Shape):

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
+from wherein.errors import CollectionChanged
+from wherein.files import create
 from wherein.store.database import Cursor, connect
-from wherein.store.mending import Mending
-from wherein.store.schema import LATER_TABLES, TABLES
+from wherein.store.mending import UNFINISHED, Mending
+from wherein.store.schema import COUNTING, LATER_TABLES, TABLES
 from wherein.store.shards import Written
-from wherein.values.records import Facts, FileRecord, Filter, ImageRecord
+from wherein.values.records import FileRecord, Filter, ImageRecord
 from wherein.values.region import Box
-
-_UNFINISHED: Final = -1
-"""The mtime_ns of a file that is not read to its end: it never equals a real one, so the file is read again."""
 
 
 class Catalogue(Mending):
@@ -24,6 +22,9 @@ class Catalogue(Mending):
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
+        if not read_only:
+            with suppress(OSError):  # it is there, or SQLite says why it cannot be
+                os.close(create(path))  # so that nobody may read it who may not read the folder
         self._db = connect(path, read_only=read_only)
         try:
             if not read_only:
@@ -48,7 +49,10 @@ class Catalogue(Mending):
         """All or nothing."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            before = self._db.total_changes
             yield
+            if self._db.total_changes != before and self.changes() >= 0:
+                self._db.execute("UPDATE state SET value = value + 1 WHERE name = 'changes'")
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
@@ -60,7 +64,14 @@ class Catalogue(Mending):
             return
         with self.transaction():  # two processes may get here at once; the second finds the first one's tables
             if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                for statement in TABLES.split(";\n"):
+                for statement in (*TABLES.split(";\n"), *COUNTING):
+                    self._db.execute(statement)
+
+    def count_changes(self) -> None:
+        """Count what is changed from now on, where an older version did not."""
+        if self.changes() < 0:
+            with self.transaction():
+                for statement in COUNTING:
                     self._db.execute(statement)
 
     def version(self) -> int:
@@ -89,7 +100,7 @@ class Catalogue(Mending):
         rows = self._db.execute(
             "SELECT id, root, path, size, mtime_ns, hash, gone FROM files "
             "WHERE hash = ? AND mtime_ns != ? ORDER BY gone, root, path, id",
-            (hash_, _UNFINISHED),
+            (hash_, UNFINISHED),
         )
         return [(row[0], FileRecord(*row[1:6]), bool(row[6])) for row in rows.fetchall()]
 
@@ -142,7 +153,7 @@ class Catalogue(Mending):
         known = self._db.execute(
             "SELECT id, hash FROM files WHERE root = ? AND path = ? AND NOT gone", (record.root, record.path)
         ).fetchone()
-        stamp = (record.size, record.mtime_ns if whole else _UNFINISHED)
+        stamp = (record.size, record.mtime_ns if whole else UNFINISHED)
         if known is not None and known[1] == record.hash:
             self._db.execute("UPDATE files SET size = ?, mtime_ns = ? WHERE id = ?", (*stamp, known[0]))
             return int(known[0])
@@ -230,7 +241,7 @@ class Catalogue(Mending):
         self._db.execute(
             "UPDATE files SET mtime_ns = ? WHERE NOT gone AND id IN "
             "(SELECT file FROM images WHERE seconds IS NOT NULL)",
-            (_UNFINISHED,),
+            (UNFINISHED,),
         )
 
     def clips(self) -> dict[int, int]:
@@ -305,16 +316,6 @@ class Catalogue(Mending):
         )
         return [(row[0], row[1], Written(*row[2:])) for row in rows.fetchall()]
 
-    def drop_shard(self, shard: int) -> list[int]:
-        """Forget a broken shard; returns the files whose images lost rows: they are unfinished now."""
-        rows = self._db.execute(
-            "SELECT DISTINCT i.file FROM rows r JOIN images i ON i.id = r.image WHERE r.shard = ?", (shard,)
-        )
-        files = [row[0] for row in rows.fetchall()]
-        self._db.executemany("UPDATE files SET mtime_ns = ? WHERE id = ?", ((_UNFINISHED, file) for file in files))
-        self._db.execute("DELETE FROM shards WHERE id = ?", (shard,))
-        return files
-
     def live_rows(self, layer: str, filter_: Filter | None = None) -> Cursor:
         """(image, shard, row, box) of every living image in a layer, by image_id, the whole image first."""
         clause, values = (filter_ or Filter()).sql()
@@ -358,6 +359,8 @@ class Catalogue(Mending):
             "FROM images i JOIN files f ON f.id = i.file WHERE i.id = ?",
             (image,),
         ).fetchone()
+        if row is None:
+            raise CollectionChanged(f"{self._path.parent}: an image was removed meanwhile. Search again.")
         return ImageRecord(row[0], (row[1], row[2]), row[3], row[4]), FileRecord(*row[5:])
 
     def image_at(self, image_id: str) -> int | None:
@@ -426,18 +429,6 @@ class Catalogue(Mending):
             (image,),
         )
         return dict(rows.fetchall())
-
-    def facts(self, images: Sequence[int]) -> dict[int, Facts]:
-        """What is told of some images, by key."""
-        keys = json.dumps(list(images))
-        among = "IN (SELECT value FROM json_each(?))"
-        tags = dict[int, list[str]]()
-        for image, tag in self._db.execute(
-            f"SELECT image, tag FROM tags WHERE image {among} ORDER BY tag", (keys,)
-        ).fetchall():
-            tags.setdefault(image, []).append(tag)
-        rows = self._db.execute(f"SELECT id, image_id, taken FROM images WHERE id {among}", (keys,)).fetchall()
-        return {key: Facts(image_id, taken, tuple(tags.get(key, ()))) for key, image_id, taken in rows}
 
     def put_skipped(self, record: FileRecord, *, means: str, reason: str) -> None:
         """Remember a file that could not be used, so that it is tried again only when it, or the means, change."""

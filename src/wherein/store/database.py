@@ -128,8 +128,8 @@ def _tell(path: Path, error: sqlite3.DatabaseError) -> None:
     code = getattr(error, "sqlite_errorcode", 0)
     if code & _PRIMARY in _CORRUPT:
         raise CollectionCorrupt(
-            f"{path}: is not a readable catalogue ({error}). Restore it from a backup, or delete "
-            f"{path.parent} and index again; the images themselves are untouched."
+            f"{path}: is not a readable catalogue ({error}). `wherein check -c {path.parent}` mends it from its copy "
+            "and from what the shards say."
         ) from error
     if code in _FULL:
         raise storage_full(path, error) from error

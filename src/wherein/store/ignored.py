@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wherein.errors import CollectionCorrupt
-from wherein.files import write_durably
+from wherein.store.copies import write_guarded
 
 
 class Ignored:
     """Files by root and path, in `kept/ignored.json`: {root: [path, …]}."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "kept" / "ignored.json"
+        self._home, self._path = folder, folder / "kept" / "ignored.json"
 
     def all(self) -> set[tuple[str, str]]:
         """(root, path) of every ignored file."""
@@ -40,4 +40,4 @@ class Ignored:
     def _write(self, files: set[tuple[str, str]]) -> None:
         roots = {root: sorted(path for own, path in files if own == root) for root in sorted({one for one, _ in files})}
         if files or self._path.exists():
-            write_durably(self._path, json.dumps(roots, ensure_ascii=False, indent=1).encode())
+            write_guarded(self._home, "kept/ignored.json", json.dumps(roots, ensure_ascii=False, indent=1).encode())

@@ -38,3 +38,15 @@ CREATE TABLE IF NOT EXISTS links(
   root TEXT NOT NULL, path TEXT NOT NULL, target TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
 """
 """Tables that older collections lack; a writer adds them, a reader does without."""
+
+COUNTING: Final = (
+    "CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    "INSERT OR IGNORE INTO state VALUES ('changes', 0)",
+    *(
+        f"CREATE TRIGGER IF NOT EXISTS {table}_{act.lower()} AFTER {act} ON {table} "
+        "BEGIN UPDATE state SET value = value + 1 WHERE name = 'changes'; END"
+        for table in ("files", "shards", "tags")
+        for act in ("INSERT", "UPDATE", "DELETE")
+    ),
+)
+"""What counts changes, also those of older versions that know nothing of it: a writer adds it where it is missing."""

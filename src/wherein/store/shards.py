@@ -7,12 +7,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wherein.errors import CollectionCorrupt
 from wherein.files import write_durably
+from wherein.store.seals import seal_of
 
 Array = npt.NDArray[np.generic]
 
@@ -26,17 +28,28 @@ class Written:
     crc: int
 
 
-def write_array(path: Path, rows: Array) -> Written:
-    """Write one array, (n, …), as a shard."""
-    buffer = io.BytesIO()
-    np.save(buffer, rows, allow_pickle=False)
-    return _write(path, buffer.getbuffer(), len(rows))
+def write_array(path: Path, rows: Array, *, labels: Any = None) -> Written:
+    """Write one array, (n, …), as a shard; with labels every row has a checksum of its own."""
+    data, head = _as_file(rows)
+    step = rows.nbytes // len(rows) if len(rows) else 0
+    ends = [] if labels is None else [head + step * (row + 1) for row in range(len(rows))]
+    return _write(path, data, len(rows), head=head, ends=ends, labels=labels)
 
 
-def write_blobs(path: Path, blobs: Sequence[bytes]) -> Written:
+def write_blobs(path: Path, blobs: Sequence[bytes], *, labels: Any = None) -> Written:
     """Write byte strings of any lengths as a shard: n + 1 offsets (int64), then the bytes."""
-    written = write_array(path, as_blobs(blobs))
-    return Written(len(blobs), written.bytes, written.crc)
+    data, head = _as_file(as_blobs(blobs))
+    offsets = np.cumsum([head + 8 * (len(blobs) + 1), *map(len, blobs)]).tolist()
+    ends = [] if labels is None else offsets[1:]
+    return _write(path, data, len(blobs), head=offsets[0], ends=ends, labels=labels)
+
+
+def _as_file(rows: Array) -> tuple[memoryview, int]:
+    """An array as numpy writes it, and where its numbers begin."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.ascontiguousarray(rows), allow_pickle=False)
+    data = buffer.getbuffer()
+    return data, len(data) - rows.nbytes
 
 
 def as_blobs(blobs: Sequence[bytes]) -> Array:
@@ -62,19 +75,37 @@ def read_blob(flat: Array, *, rows: int, row: int) -> bytes:
 
 def intact(path: Path, written: Written) -> bool:
     """Whether the shard's bytes are those that were written."""
-    crc, size = 0, 0
     try:
-        with path.open("rb") as file:
-            while piece := file.read(1 << 20):
-                crc, size = zlib.crc32(piece, crc), size + len(piece)
+        crc, size, _ = checksum(path)
     except OSError:
         return False
     return crc == written.crc and size == written.bytes
 
 
-def _write(path: Path, data: memoryview, rows: int) -> Written:
-    write_durably(path, data)
-    return Written(rows, len(data), zlib.crc32(data))
+def is_whole(path: Path) -> bool:
+    """Whether an array's file is as long as its head says."""
+    try:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        return bool(path.stat().st_size == mapped.offset + mapped.nbytes)
+    except (OSError, ValueError, EOFError):
+        return False
+
+
+def checksum(path: Path, *, until: int = 0) -> tuple[int, int, int]:
+    """(checksum of a file, its bytes, checksum of its first bytes `until` somewhere)."""
+    crc, size, first = 0, 0, 0
+    with path.open("rb") as file:
+        while piece := file.read(min(1 << 20, until - size) if size < until else 1 << 20):
+            crc, size = zlib.crc32(piece, crc), size + len(piece)
+            first = crc if size == until else first
+    return crc, size, first
+
+
+def _write(path: Path, data: memoryview, rows: int, *, head: int, ends: Sequence[int], labels: Any) -> Written:
+    crc = zlib.crc32(data)
+    seal = seal_of(data, crc=crc, head=head, ends=ends, labels=labels)
+    write_durably(path, data, seal)
+    return Written(rows, len(data) + len(seal), zlib.crc32(seal, crc))
 
 
 def as_floats(stored: Array) -> npt.NDArray[np.float32]:

@@ -8,116 +8,39 @@ derived/           what can be deleted and rebuilt
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from wherein.errors import CollectionCorrupt, CollectionError, CollectionLocked, CollectionNotFound
-from wherein.files import TEMPORARY, full_disk_told, write_durably
+from wherein.errors import CollectionChanged, CollectionCorrupt, CollectionError, CollectionNotFound
+from wherein.files import TEMPORARY, make_folder, sync_folder
+from wherein.store import catalogue_copies, checking, rewriting
 from wherein.store.catalogue import Catalogue
 from wherein.store.derived import Derived
+from wherein.store.labels import Label, Labels
+from wherein.store.manifest import THUMBS, Layer, Manifest
 from wherein.store.originals import Original
-from wherein.store.shards import Array, intact, read_array, read_blob, write_array, write_blobs
-from wherein.store.writer import me, who
-from wherein.values.records import MEMORY_ROOT, CheckReport, FileRecord, ImageRecord
+from wherein.store.piece import Piece
+from wherein.store.shards import Array, Written, read_array, read_blob, write_array, write_blobs
+from wherein.store.writer import keepers_place, unwritable, writers_place
+from wherein.values.records import MEMORY_ROOT, CheckReport
 from wherein.values.region import Box
 
-FORMAT: Final = 1
 FOLDER: Final = ".wherein"
-THUMBS: Final = "thumbs"
 PATIENCE_SECONDS: Final = 5.0
 """How long a small change waits for its turn; many times what one takes, and less than people wait for an answer."""
-_ROWS_PER_SHARD: Final = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One kind of embedding of every image: what made it, and the shape of one row."""
-
-    name: str
-    kind: str
-    spec: str = ""
-    digest: str = ""
-    shape: tuple[int, ...] = ()
-    dtype: str = "uint8"
-
-    @property
-    def row_bytes(self) -> int | None:
-        """Bytes of one row; None where rows differ."""
-        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize if self.shape else None
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What manifest.json holds. Roots: name → folder, relative to the collection where that is possible."""
-
-    encoder: str = ""
-    roots: Mapping[str, str] = field(default_factory=dict)
-    layers: Mapping[str, Layer] = field(default_factory=dict)
-    every: float | None = None
-    """Seconds that a video may go on without an image; None: its videos were read before there was a choice."""
-    follow_links: bool = False
-    """Whether links that leave the roots are followed while indexing."""
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read and check a manifest."""
-        try:
-            values: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            if values["format"] != FORMAT:
-                raise CollectionCorrupt(
-                    f"{path}: has format {values['format']}, this wherein reads {FORMAT}. "
-                    "Upgrade wherein, or index into a new collection."
-                )
-            layers = {n: Layer(**{**v, "shape": tuple(v["shape"])}) for n, v in values["layers"].items()}
-            return cls(
-                str(values["encoder"]),
-                dict(values["roots"]),
-                layers,
-                values.get("every"),
-                bool(values.get("follow_links")),
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CollectionCorrupt(
-                f"{path}: is not a valid manifest ({error}). Restore it, or delete the collection."
-            ) from error
-
-    def write(self, path: Path) -> None:
-        """Replace the manifest in one step."""
-        layers = {name: asdict(layer) for name, layer in self.layers.items()}
-        document = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
-        document |= {} if self.every is None else {"every": self.every}
-        document |= {"follow_links": True} if self.follow_links else {}
-        write_durably(path, json.dumps(document, indent=2, ensure_ascii=False).encode())
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One image on its way to disk: its rows per layer, and whether its file is finished with it."""
-
-    file: FileRecord
-    image: ImageRecord
-    boxes: tuple[Box | None, ...] = (None,)
-    """The region of each row: None is the whole image; tiles follow."""
-    arrays: Mapping[str, Array] = field(default_factory=dict)
-    """layer → (rows, …)"""
-    thumb: bytes | None = None
-    last: bool = True
-    image_ids: tuple[str, ...] = ()
-    """With the last image of a video, those of all: what else the file had is forgotten."""
-    cells: Mapping[str, tuple[Box | None, ...]] = field(default_factory=dict)
-    """layer → the region of each row, for layers that describe other regions than the tiles"""
-    blobs: Mapping[str, bytes] = field(default_factory=dict)
-    """layer → the bytes of the whole image, for layers whose rows differ in length"""
-    fills: bool = False
-    """Whether it brings layers that an image of the collection lacks, and changes nothing else of it"""
+_ABANDONED_SECONDS: Final = 3600.0
+"""After an hour nobody is writing a temporary file any more; those of the one writer are abandoned at once."""
+_MAPPED: Final = WeakValueDictionary[Path, Array]()
+"""The shards that are mapped in this process, each once: a mapping costs a descriptor. Their bytes never change."""
 
 
 class Store:
@@ -133,8 +56,8 @@ class Store:
         catalogue = folder / "catalogue.sqlite"
         if self.manifest.layers and not (catalogue.is_file() and catalogue.stat().st_size):
             raise CollectionCorrupt(
-                f"{catalogue}: is lost, and with it which row belongs to which image. Restore it from a backup, or "
-                f"delete {folder} and index again; the images themselves are untouched."
+                f"{catalogue}: is lost, and with it which row belongs to which image. `wherein check -c {folder}` "
+                "mends it from its copy and from what the shards say."
             )
         self.catalogue = Catalogue(catalogue, read_only=not os.access(folder, os.W_OK))
 
@@ -143,9 +66,13 @@ class Store:
         """Make an empty collection, or open the one that is there."""
         try:
             if not (folder / "manifest.json").is_file():
+                if not folder.exists():
+                    make_folder(folder.parent)
+                    folder.mkdir(mode=0o700, exist_ok=True)  # what pictures show is nobody else's business
+                    sync_folder(folder.parent)
                 Manifest().write(folder / "manifest.json")
         except OSError as error:
-            raise _unwritable(folder, error) from error
+            raise unwritable(folder, error) from error
         return cls(folder)
 
     def close(self) -> None:
@@ -166,46 +93,25 @@ class Store:
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Hold the place of who changes what people said (`kept/`); indexing does not stand in the way."""
-        import filelock
-
-        lock = filelock.FileLock(self.folder / "kept.lock")
-        try:
-            with full_disk_told(self.folder):
-                lock.acquire(timeout=PATIENCE_SECONDS)
-        except filelock.Timeout:
-            raise CollectionLocked(f"{self.folder}: others keep changing what is kept there. Try again.") from None
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
-        try:
+        with keepers_place(self.folder, patience=PATIENCE_SECONDS):
             yield
-        finally:
-            lock.release()
 
     @contextmanager
     def writing(self, *, patience: float = 0.0) -> Iterator[None]:
         """Hold the one writer's place; who still has not got it after `patience` seconds is told who has it."""
-        import filelock
-
-        lock = filelock.FileLock(self.folder / "write.lock")
-        holder = self.folder / "writer.json"
-        try:
-            with full_disk_told(self.folder):
-                lock.acquire(timeout=patience)
-        except filelock.Timeout:
-            raise CollectionLocked(
-                f"{self.folder}: is being written to by {who(holder)}. Wait for it, or stop that process."
-            ) from None
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
-        try:
-            with full_disk_told(holder):
-                holder.write_text(json.dumps(me()))
+        with writers_place(self.folder, patience=patience):
             self.refresh()
-            self._sweep()
-            yield
-        finally:
-            holder.unlink(missing_ok=True)
-            lock.release()
+            self.catalogue.count_changes()
+            self.sweep()
+            try:
+                yield
+            finally:
+                self.secure()
+
+    def secure(self) -> None:
+        """Copy the catalogue and note its checksum, so that damage is noticed and mended."""
+        with suppress(CollectionError, OSError):  # a full disk takes no copy; what is committed is safe all the same
+            catalogue_copies.secure(self.folder, self.catalogue)
 
     def add_root(self, folder: Path) -> str:
         """The name of a root, added when it is new. The first has the empty name, so ids need no prefix."""
@@ -219,10 +125,15 @@ class Store:
             while name in taken or any((self.root_path(root) / name).exists() for root in taken):
                 number += 1
                 name = f"{base}-{number}"
-        inside = self.folder.is_relative_to(folder)
-        value = os.path.relpath(folder, self.folder) if inside else str(folder)
-        self._save(replace(self.manifest, roots={**self.manifest.roots, name: value}))
+        self._save(replace(self.manifest, roots={**self.manifest.roots, name: self._named(folder)}))
         return name
+
+    def relate_roots(self) -> None:
+        """Name the roots anew as `add_root` does: those that hold the collection move with it."""
+        self._save(replace(self.manifest, roots={n: self._named(self.root_path(n)) for n in self.manifest.roots}))
+
+    def _named(self, folder: Path) -> str:
+        return os.path.relpath(folder, self.folder) if self.folder.is_relative_to(folder) else str(folder)
 
     def drop_root(self, name: str) -> int:
         """Forget a root; its images become tombstones. Returns how many files that were."""
@@ -254,7 +165,7 @@ class Store:
         with self.catalogue.transaction():  # first: a layer without rows is filled again, rows without a layer are lost
             self.catalogue.drop_layer(layer.name)
         self._save(replace(self.manifest, layers={n: one for n, one in self.manifest.layers.items() if one != layer}))
-        self._sweep()
+        self.sweep()
         shutil.rmtree(self.folder / "derived" / layer.name, ignore_errors=True)
         for made in (self.folder / "derived").glob(f"*.{layer.name}.*.npy"):
             made.unlink(missing_ok=True)
@@ -273,18 +184,20 @@ class Store:
     def commit(self, pieces: Sequence[Piece]) -> None:
         """Write shards, then make them and their images known in one transaction."""
         shard = self.catalogue.next_shard()
-        layers = sorted({layer for piece in pieces for layer in piece.arrays})
-        placed = []
-        for layer in layers:
-            having = [piece for piece in pieces if layer in piece.arrays]
-            written = write_array(self._path(layer, shard), np.concatenate([p.arrays[layer] for p in having]))
-            placed.append((shard, layer, written, [(p, box) for p in having for box in p.cells.get(layer, p.boxes)]))
+        placed = list[tuple[int, str, Written, list[tuple[Piece, Box | None]]]]()
+        for layer in sorted({layer for piece in pieces for layer in piece.rows}):
+            having = [piece for piece in pieces if layer in piece.rows]
+            rows: list[tuple[Piece, Box | None]] = [(p, box) for p in having for box in p.rows[layer].boxes]
+            values = np.concatenate([p.rows[layer].values for p in having])
+            written = write_array(self.path_of(layer, shard), values, labels=self._labels(layer, rows))
+            placed.append((shard, layer, written, rows))
             shard += 1
-        blobs = [{**p.blobs, **({} if p.thumb is None else {THUMBS: p.thumb})} for p in pieces]
-        for layer in sorted({layer for own in blobs for layer in own}):
-            having = [piece for piece, own in zip(pieces, blobs, strict=True) if layer in own]
-            written = write_blobs(self._path(layer, shard), [own[layer] for own in blobs if layer in own])
-            placed.append((shard, layer, written, [(piece, None) for piece in having]))
+        for layer in sorted({layer for piece in pieces for layer in piece.blobs}):
+            having = [piece for piece in pieces if layer in piece.blobs]
+            rows = [(piece, None) for piece in having]
+            strings = [piece.blobs[layer] for piece in having]
+            written = write_blobs(self.path_of(layer, shard), strings, labels=self._labels(layer, rows))
+            placed.append((shard, layer, written, rows))
             shard += 1
         with self.catalogue.transaction():
             newest = self.catalogue.newest_image()
@@ -294,6 +207,12 @@ class Store:
                 numbered = [(row, keys[piece.image.image_id], box) for row, (piece, box) in enumerate(rows)]
                 self.catalogue.put_rows(shard, numbered, newest=newest)
             self.catalogue.drop_skipped((piece.file.root, piece.file.path) for piece in pieces)
+        rewriting.merge_small(self, {layer for _, layer, _, _ in placed})
+
+    def _labels(self, layer: str, rows: Sequence[tuple[Piece, Box | None]]) -> Any:
+        labels = (Label(row, piece.file, piece.last, piece.image, box) for row, (piece, box) in enumerate(rows))
+        known = self.manifest.layers.get(layer, Layer(layer, layer))
+        return Labels(known, tuple(labels), self.manifest.roots).to_document()
 
     def file_path(self, image: int) -> Path | None:
         """The file an image comes from; None for one that was added from memory."""
@@ -308,8 +227,18 @@ class Store:
         return Original(self.root_path(file.root), file, self.catalogue.link(file.root, file.path))
 
     def array(self, layer: str, shard: int) -> Array:
-        """The rows of one shard, mapped."""
-        return read_array(self._path(layer, shard))
+        """The rows of one shard, mapped; whoever holds them keeps them, also when the shard is compacted away."""
+        path = self.path_of(layer, shard)
+        mapped = _MAPPED.get(path)
+        if mapped is None:
+            try:
+                mapped = read_array(path)
+            except CollectionCorrupt as error:
+                if isinstance(error.__cause__, FileNotFoundError) and not self.catalogue.has_shard(shard):
+                    raise CollectionChanged(f"{path}: was compacted away meanwhile. Search again.") from error
+                raise
+            _MAPPED[path] = mapped
+        return mapped
 
     def thumb(self, image: int) -> bytes | None:
         """The small JPEG of an image, where the collection keeps one."""
@@ -331,61 +260,13 @@ class Store:
                 total += path.stat().st_size if path.is_file() else 0
         return total
 
-    def broken_shards(self) -> list[tuple[int, Path]]:
-        """(shard, path) of every shard that is missing or whose bytes changed."""
-        paths = [(shard, self._path(layer, shard), written) for shard, layer, written in self.catalogue.shards()]
-        return [(shard, path) for shard, path, written in paths if not intact(path, written)]
-
     def check(self, *, repair: bool) -> CheckReport:
-        """Verify every shard's bytes, and that no image has rows twice; what is wrong is dropped where asked."""
-        shards, broken, doubled, again = self.catalogue.shards(), self.broken_shards(), self.catalogue.doubled(), 0
-        if repair:
-            with self.catalogue.transaction():
-                self.catalogue.drop_doubles(doubled)
-            again = self.drop_shards([shard for shard, _ in broken])
-        return CheckReport(len(shards), tuple(path for _, path in broken), again, len(doubled))
-
-    def drop_shards(self, shards: Sequence[int]) -> int:
-        """Forget broken shards; returns how many images must be read again, which the next index run does."""
-        files = set[int]()
-        with self.catalogue.transaction():
-            for shard in shards:
-                files.update(self.catalogue.drop_shard(shard))
-        self._sweep()
-        return len(files)
+        """Verify the bytes of every file, and that no image has rows twice; what is wrong is mended where asked."""
+        return checking.check(self, repair=repair)
 
     def compact(self) -> int:
         """Rewrite every layer without the rows nobody points to or that are there twice. Returns the bytes freed."""
-        before = sum(written.bytes for _, _, written in self.catalogue.shards())
-        with self.catalogue.transaction():
-            self.catalogue.drop_doubles(self.catalogue.doubled())
-            self.catalogue.drop_replaced()
-            self.catalogue.drop_gone()
-        for layer in {layer for _, layer, _ in self.catalogue.shards()}:
-            self._compact_layer(layer)
-        self._sweep()
-        return before - sum(written.bytes for _, _, written in self.catalogue.shards())
-
-    def _compact_layer(self, layer: str) -> None:
-        shards = {shard: written for shard, _, written in self.catalogue.shards(layer)}
-        used = self.catalogue.used_rows(layer)
-        # A few shards at a time, so that memory stays flat however large the layer is.
-        target = self.catalogue.next_shard()
-        for start in range(0, len(used), _ROWS_PER_SHARD):
-            part = used[start : start + _ROWS_PER_SHARD]
-            path = self._path(layer, target)
-            arrays = {shard: self.array(layer, shard) for shard in {shard for shard, _ in part}}
-            if layer == THUMBS or self.manifest.layers[layer].row_bytes is None:
-                blobs = [read_blob(arrays[s], rows=shards[s].rows, row=r) for s, r in part]
-                written = write_blobs(path, blobs)
-            else:
-                written = write_array(path, np.stack([arrays[s][r] for s, r in part]))
-            with self.catalogue.transaction():
-                self.catalogue.put_shard(target, layer, written)
-                self.catalogue.move_rows(((s, r, target, i) for i, (s, r) in enumerate(part)))
-            target += 1
-        with self.catalogue.transaction():
-            self.catalogue.drop_empty_shards(layer)
+        return rewriting.compact(self)
 
     def _put_piece(self, piece: Piece) -> int:
         if piece.fills:
@@ -396,14 +277,24 @@ class Store:
             self.catalogue.keep_images(file, piece.image_ids)
         return key
 
-    def _sweep(self) -> None:
-        """Delete what a crash left behind: files that no committed shard names."""
-        named = {self._path(layer, shard) for shard, layer, _ in self.catalogue.shards()}
+    def sweep(self) -> None:
+        """Delete what a crash or a rewrite left behind: files that no committed shard names.
+
+        Who has such a shard mapped keeps its bytes until they let go of it.
+        """
+        named = {self.path_of(layer, shard) for shard, layer, _ in self.catalogue.shards()}
         for path in (*(self.folder / "shards").glob("*/*"), *self.folder.glob(f"*{TEMPORARY}")):
             if path not in named:
                 path.unlink(missing_ok=True)
+        for path in self.folder.rglob(f"*{TEMPORARY}"):  # in folders where others write without the writer's place
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                    path.unlink()
 
-    def _path(self, layer: str, shard: int) -> Path:
+    def path_of(self, layer: str, shard: int) -> Path:
+        """The file of a shard. A catalogue may come from a stranger: no name of a layer leads out of the folder."""
+        if layer in ("", ".", "..") or not layer.isprintable() or any(mark in layer for mark in "/\\:"):
+            raise CollectionCorrupt(f"{self.folder}: its catalogue names a layer {layer!r}, which is no layer's name.")
         return self.folder / "shards" / layer / f"{shard:06d}.npy"
 
     def _save(self, manifest: Manifest) -> None:
@@ -419,10 +310,3 @@ def home_in(folder: Path) -> Path:
 def is_collection(folder: Path) -> bool:
     """Whether a folder is a collection, or holds one."""
     return (home_in(folder) / "manifest.json").is_file()
-
-
-def _unwritable(folder: Path, error: OSError) -> CollectionError:
-    return CollectionError(
-        f"{folder}: cannot be written to ({error.strerror}). Check who owns the folder, or index into another with "
-        "--collection."
-    )

@@ -94,9 +94,15 @@ class CheckReport:
 
     shards: int
     broken: tuple[Path, ...]
+    """The files whose bytes are not those that were written: shards, the manifest, the catalogue, what is kept."""
     images_to_read_again: int
+    """Files that the next `add` reads again, because rows of theirs were damaged or they were never read to the end."""
     doubled: int = 0
     """Images that had rows twice, which earlier versions did to duplicates; mended where that was asked for."""
+    lost: tuple[str, ...] = ()
+    """Images of which damaged rows were set aside that nothing can make again: their files are not there."""
+    notes: tuple[str, ...] = ()
+    """What was found and done beside that, in sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +131,6 @@ class AddReport:
     notes: list[str] = field(default_factory=list)
     """What a person should know beside the counts."""
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is told of an image beside its embeddings."""
-
-    image_id: str
-    taken: float
-    tags: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PushReport:
-    """What a push of one layer to an index elsewhere did, in rows, and how well that index finds."""
-
-    layer: str
-    sent: int
-    removed: int
-    rows: int
-    """Rows that it holds now."""
-    kind: str
-    """The type of index, as the server calls it."""
-    recall: float
-    """Of the best ten images of rows of the layer, how many it finds."""
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ SKIPPED: Final = {"proxford": frozenset({56, 63}), "prparis": frozenset({57, 59}
 
 LARGEST_COORDINATE: Final = 2**14  # a canvas larger than this would not fit in memory
 
+QUERY_MASKS: Final = ("query_masks", "query_labels")
+"""Folders of the outlines of queries: NUMBER or IMAGE, as a labelme file or as a PNG."""
+
 Pair = tuple[int, int]
 
 
@@ -31,6 +34,7 @@ class PixelRetrieval:
     name: str
     truth: Revisited
     labels: Mapping[Pair, Path]
+    query_masks: Mapping[int, Path]
 
 
 def load(root: Path, *, name: str) -> PixelRetrieval:
@@ -54,7 +58,39 @@ def load(root: Path, *, name: str) -> PixelRetrieval:
         if not place.is_relative_to(root.resolve()):
             raise DataError(f"{path}: the label {label!r} of pair {key} lies outside {root}")
         labels[int(query), int(image)] = place
-    return PixelRetrieval(name, truth, labels)
+    return PixelRetrieval(name, truth, labels, _query_masks(root, name, truth))
+
+
+def _query_masks(root: Path, name: str, truth: Revisited) -> dict[int, Path]:
+    """The outline of what each query shows, where it is on disk: by the query's number, or by the name of its image."""
+    found = {}
+    for number, query in enumerate(truth.queries):
+        stems = (str(number), query.image, Path(query.image).stem)
+        folders = [root / folder for folder in (*QUERY_MASKS, *(f"{CITIES[name]}_{one}" for one in QUERY_MASKS))]
+        places = (folder / f"{stem}{suffix}" for folder in folders for stem in stems for suffix in (".json", ".png"))
+        place = next((path for path in places if path.is_file()), None)
+        if place is not None:
+            found[number] = place
+    return found
+
+
+def read_query_mask(path: Path, *, size_wh: tuple[int, int]) -> NDArray[np.bool_]:
+    """A query's mask at the size of its image: a labelme file, or a picture that is white where the thing is."""
+    import cv2
+
+    width, height = size_wh
+    if path.suffix == ".png":
+        picture = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
+        if picture is None:
+            raise DataError(f"{path} is no picture; give a PNG that is white where the thing is")
+        return np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_NEAREST) > 0)
+    canvas = np.zeros((height, width), dtype=np.uint8)
+    for points in read_polygons(path):
+        cv2.fillPoly(canvas, [points.astype(np.int32)], 1)
+    mask: NDArray[np.bool_] = canvas > 0
+    if not mask.any():
+        raise DataError(f"{path}: its outline covers no pixel of the {width} × {height} image")
+    return mask
 
 
 def read_polygons(path: Path) -> list[NDArray[np.float64]]:

@@ -11,11 +11,14 @@ from wherein.bench import metrics
 from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
 from wherein.bench.overlap import polygon_ious, region_ious
 from wherein.bench.pixel import dataset as pixel
+from wherein.bench.pixel.pictures import pair_name
 from wherein.bench.reference import reference
 from wherein.bench.revisited import dataset as revisited
 from wherein.errors import DataError
 
 LEVELS: Final = ("medium", "hard")
+WORST: Final = 6
+"""Pairs with the lowest IoU that are kept of every query."""
 
 Ious = Mapping[pixel.Pair, tuple[float, float]]
 
@@ -36,6 +39,7 @@ def score(data: Path, predictions: Path, *, name: str, ranks: Path | None, proto
         order, notes = revisited.read_ranks(ranks, data=truth.truth)
         warnings += notes
         for level in LEVELS:
+            document[level]["mAP"] = _image_map(truth, order, level)
             document[level]["mAP@50:5:95"] = _located_map(truth, ious, order, level, curves, protocol=protocol)
     for level in LEVELS:
         document[level]["mIoU"] = _mean_iou(truth, ious, level, warnings)
@@ -152,6 +156,17 @@ def _script_iou(truth: pixel.PixelRetrieval, ious: Ious, empty: set[pixel.Pair],
     return {"D": float(box), "S": float(mask)}
 
 
+def _image_map(truth: pixel.PixelRetrieval, order: NDArray[np.int64], level: str) -> float | None:
+    """The revisited benchmark's own mAP of the ranking, whatever the regions are."""
+    found = []
+    for number, query in enumerate(truth.truth.queries):
+        relevant, junk = query.under(level)
+        if len(relevant):
+            positions = metrics.positions_of(order[:, number], relevant=relevant, junk=junk)
+            found.append(metrics.trapezoidal_ap(positions, relevant=len(relevant)))
+    return float(np.mean(found)) if found else None
+
+
 def _located_map(
     truth: pixel.PixelRetrieval,
     ious: Ious,
@@ -194,8 +209,15 @@ def _query_score(truth: pixel.PixelRetrieval, ious: Ious, number: int) -> QueryS
     pairs_by_iou = sorted(
         ((ious[pair], pair[1]) for pair in _pairs(truth, number, "medium") if pair in ious), reverse=True
     )
-    best = [
-        {"image_id": truth.truth.images[image], "score": mask, "box_iou": box, "relevant": True}
-        for (box, mask), image in pairs_by_iou[:DETAIL_LIMIT]
+    listed = [
+        {
+            "image_id": truth.truth.images[image],
+            "score": mask,
+            "box_iou": box,
+            "relevant": True,
+            "picture": pair_name(number, image),
+        }
+        for (box, mask), image in pairs_by_iou
     ]
-    return QueryScore(str(number), query.image, figures, {"query": query.image, "best_pairs": best})
+    detail = {"query": query.image, "best_pairs": listed[:DETAIL_LIMIT], "worst_pairs": listed[::-1][:WORST]}
+    return QueryScore(str(number), query.image, figures, detail)

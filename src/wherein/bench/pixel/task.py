@@ -1,24 +1,28 @@
 """Pixel retrieval on Oxford and Paris: which images, and which of their pixels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import PIL.Image
 
-from wherein import Hit
+from wherein import Hit, Query
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import hit_polygon, located
 from wherein.bench.pixel import dataset as pixel
+from wherein.bench.pixel.pictures import pair_pictures
 from wherein.bench.revisited.task import files_of_list, query_of, write_ranks
 from wherein.bench.task import DEFAULTS, Answers, Options, Question, Search, Task
-from wherein.errors import SpecError
+from wherein.errors import DataError, SpecError
 
 DATABASE: Final = "database"
 PAIRS: Final = "pairs"
+BOX: Final = "box"
+MASK: Final = "mask"
 
 
 @dataclass(frozen=True)
@@ -29,17 +33,27 @@ class PixelTask(Task):
     root: Path
     dataset: pixel.PixelRetrieval
     kind: str = DATABASE
+    asked: str = "box"
     protocol: str = "official"
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "PixelTask":
         """Read the truth and the pairs."""
-        options.require_only("task", "distractors", "protocol", benchmark=benchmark)
+        options.require_only("task", "query", "distractors", "protocol", benchmark=benchmark)
         kind = options.task or DEFAULTS["task"]
         if kind not in (DATABASE, PAIRS):
             raise SpecError(f"--task {kind} is none of {DATABASE}, {PAIRS}")
+        asked = options.query or BOX
+        if asked not in (BOX, MASK):
+            raise SpecError(f"--query {asked} is none of {BOX}, {MASK}")
         dataset = pixel.load(data, name=benchmark)
-        return cls(benchmark, data, dataset, kind=kind, protocol=options.protocol or "official")
+        absent = [number for number in range(len(dataset.truth.queries)) if number not in dataset.query_masks]
+        if asked == MASK and absent:
+            raise DataError(
+                f"{len(absent)} of {len(dataset.truth.queries)} queries of {data} have no mask, first {absent[0]}; "
+                f"put a labelme file or a PNG at {pixel.QUERY_MASKS[0]}/{absent[0]}.json, or use --query {BOX}"
+            )
+        return cls(benchmark, data, dataset, kind=kind, asked=asked, protocol=options.protocol or "official")
 
     @cached_property
     def _files(self) -> dict[str, Path]:
@@ -58,12 +72,28 @@ class PixelTask(Task):
         return {name: path for number, (name, path) in enumerate(self._files.items()) if number in paired}
 
     def questions(self) -> Sequence[Question]:
-        """One question per query, cropped to its box."""
+        """One question per query: its image with its box, or with its mask."""
         truth = self.dataset.truth
-        return [
-            Question(question_id=str(number), query=query_of(self.root, truth, query))
-            for number, query in enumerate(truth.queries)
-        ]
+        boxed = [query_of(self.root, truth, query) for query in truth.queries]
+        queries = boxed if self.asked == BOX else [self._masked(number, one) for number, one in enumerate(boxed)]
+        return [Question(question_id=str(number), query=query) for number, query in enumerate(queries)]
+
+    def _masked(self, number: int, query: Query) -> Query:
+        """The query with the mask of what it shows in place of its box."""
+        (part,) = query.parts
+        with PIL.Image.open(str(part.image)) as picture:
+            size_wh = picture.size
+        mask = pixel.read_query_mask(self.dataset.query_masks[number], size_wh=size_wh)
+        return Query(parts=(replace(part, box=None, mask=mask),))
+
+    def pictures(self, evaluation: Evaluation, answers: Answers) -> dict[str, str]:
+        """Pairs with what is true, what was found and both."""
+        outlines = {
+            (number, int(image)): points
+            for number in range(len(self.dataset.truth.queries))
+            for image, points in answers.kept[str(number)]["outlines"].items()
+        }
+        return pair_pictures(evaluation.queries, self.dataset.labels, outlines, list(self._files.values()))
 
     def ask(self, question: Question, search: Search, position: Mapping[str, int]) -> dict[str, Any]:
         """The whole ranking of the database task, and the outline in every image of a pair, whatever its rank."""

@@ -63,7 +63,7 @@ class LayerIn(Shape):
 
 
 class CheckIn(Shape):
-    """Whether broken shards are dropped; indexing again reads their images anew."""
+    """Whether damaged rows are set aside; indexing again makes them anew."""
 
     repair: bool = True
 
@@ -75,6 +75,8 @@ class CheckOut(Shape):
     broken: list[str]
     images_to_read_again: int
     doubled: int
+    lost: list[str]
+    notes: list[str]
 
 
 class CompactedOut(Shape):
@@ -117,7 +119,7 @@ async def drop_layer(served: ServedHere, asked: LayerIn) -> CompactedOut:
 
 @router.post("/collections/{name}/check")
 async def check(served: ServedHere, library: LibraryHere, asked: CheckIn) -> CheckOut:
-    """Verify every shard against the catalogue."""
+    """Verify every byte of it."""
     places = library.places()
 
     def run(found: Collection) -> CheckOut:

@@ -1,0 +1,79 @@
+"""What manifest.json holds: the format, the roots, the layers and which encoder serves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+from wherein.errors import CollectionCorrupt
+from wherein.store.copies import write_guarded
+
+FORMAT: Final = 1
+THUMBS: Final = "thumbs"
+"""The kind and the name of the layer of small JPEGs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One kind of embedding of every image: what made it, and the shape of one row."""
+
+    name: str
+    kind: str
+    spec: str = ""
+    digest: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = "uint8"
+
+    @property
+    def row_bytes(self) -> int | None:
+        """Bytes of one row; None where rows differ."""
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize if self.shape else None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What manifest.json holds. Roots: name → folder, relative to the collection where that is possible."""
+
+    encoder: str = ""
+    roots: Mapping[str, str] = field(default_factory=dict)
+    layers: Mapping[str, Layer] = field(default_factory=dict)
+    every: float | None = None
+    """Seconds that a video may go on without an image; None: its videos were read before there was a choice."""
+    follow_links: bool = False
+    """Whether links that leave the roots are followed while indexing."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read and check a manifest."""
+        try:
+            values: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            if values["format"] != FORMAT:
+                raise CollectionCorrupt(
+                    f"{path}: has format {values['format']}, this wherein reads {FORMAT}. "
+                    "Upgrade wherein, or index into a new collection."
+                )
+            layers = {n: Layer(**{**v, "shape": tuple(v["shape"])}) for n, v in values["layers"].items()}
+            return cls(
+                str(values["encoder"]),
+                dict(values["roots"]),
+                layers,
+                values.get("every"),
+                bool(values.get("follow_links")),
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise CollectionCorrupt(
+                f"{path}: is not a valid manifest ({error}). `wherein check -c {path.parent}` restores it."
+            ) from error
+
+    def write(self, path: Path) -> None:
+        """Replace the manifest in one step."""
+        layers = {name: asdict(layer) for name, layer in self.layers.items()}
+        document = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
+        document |= {} if self.every is None else {"every": self.every}
+        document |= {"follow_links": True} if self.follow_links else {}
+        write_guarded(path.parent, path.name, json.dumps(document, indent=2, ensure_ascii=False).encode())
