@@ -298,3 +298,31 @@ def test_an_overlay_has_a_colour_for_true_found_and_both() -> None:
     both, only_true, only_found, neither = overlay(black, true, found)[0].tolist()
     assert [both, only_true, only_found] == [[value // 2 for value in colour] for colour in (BOTH, TRUE, FOUND)]
     assert neither == [0, 0, 0]
+
+
+def test_what_stood_there_before_re_ranking_is_written_and_scored(tmp_path: Path, forb_data: Path, go: Go) -> None:
+    found = go("forb", forb_data, tmp_path / "out", method="toy+qe")
+    plain = go("forb", forb_data, tmp_path / "plain", method="toy")
+    line = json.loads((tmp_path / "out/predictions/logos_all.ndjson").read_text().splitlines()[0])
+    without = json.loads((tmp_path / "plain/predictions/logos_all.ndjson").read_text().splitlines()[0])
+    assert line["candidate_db_ids_before_reranking"] == without["candidate_db_ids"]
+    assert line["global_scores_before_reranking"] == pytest.approx(without["global_scores"])
+    assert "candidate_db_ids_before_reranking" not in without
+    before = found.scores["variants"]["before re-ranking, overall"]
+    assert before == pytest.approx(plain.scores["all"]["overall"])
+    assert "variants" not in plain.scores
+
+
+def test_queries_of_other_domains_set_their_own_thresholds(
+    tmp_path: Path, forb_data: Path, paint_square: Paint, go: Go
+) -> None:
+    paint_square(tmp_path / "strange/red.png", "red", "white")  # finds a card surely: nothing passes its threshold
+    found = go("forb", forb_data, tmp_path / "out", out_of_domain=str(tmp_path / "strange"))
+    strict = found.scores["variants"]["out of domain, overall"]
+    assert strict["mAP@5"] == found.scores["all"]["overall"]["mAP@5"] == 1.0
+    assert strict["t-mAP@5"] < found.scores["all"]["overall"]["t-mAP@5"]
+    lines = (tmp_path / "out/predictions/out_of_domain.ndjson").read_text().splitlines()
+    assert [json.loads(line)["query_image"] for line in lines] == ["red.png"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty holds no image"):
+        go("forb", forb_data, tmp_path / "none", out_of_domain=str(tmp_path / "empty"))

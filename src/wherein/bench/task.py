@@ -22,6 +22,11 @@ class Question:
 class Search(Protocol):
     """The engine as a task sees it: the run's method unless another is named, every image unless k is."""
 
+    @property
+    def method(self) -> Method:
+        """The method of the run."""
+        ...
+
     def __call__(
         self,
         query: Query,
@@ -59,6 +64,7 @@ class Options:
     task: str | None = None
     language: str | None = None
     query: str | None = None
+    out_of_domain: str | None = None
     longest_side: int | None = None
     protocol: str | None = None
     size_thirds: bool | None = None

@@ -98,6 +98,10 @@ def run(
     query: Annotated[
         str | None, typer.Option(help="proxford, prparis: ask with the box (default) or the mask of each query.")
     ] = None,
+    out_of_domain: Annotated[
+        Path | None,
+        typer.Option(help="forb: a folder of photos for which nothing should be found: thresholds from them."),
+    ] = None,
     language: Annotated[
         str | None, typer.Option(help="xm3600: a code such as de (default en), or all for the mean of 36 languages.")
     ] = None,
@@ -128,6 +132,7 @@ def run(
         distractors=None if distractors is None else str(distractors.absolute()),
         task=task,
         query=query,
+        out_of_domain=None if out_of_domain is None else str(out_of_domain.absolute()),
         language=None if language == "all" else language,
         longest_side=longest_side,
         protocol=protocol,

@@ -142,6 +142,12 @@ def _database(folder: Path) -> tuple[tuple[str, ...], dict[str, int]]:
     return (), dict(OFFICIAL_SIZES)
 
 
+OUT_OF_DOMAIN: Final = "out_of_domain.ndjson"
+"""Beside the results: what images of other domains find in the whole database; ours, the paper plans such queries."""
+
+BEFORE: Final = "_before_reranking"
+
+
 @dataclass(frozen=True)
 class ForbResults:
     """The candidates of one result file by query id, in the order of its lines."""
@@ -152,8 +158,11 @@ class ForbResults:
     scores: tuple[tuple[float, ...], ...]
 
 
-def read_results(folder: Path, *, name: str, against: str) -> ForbResults:
-    """`{object}_{all|oods}.ndjson`: ids of database images, best first, with their scores."""
+def read_results(folder: Path, *, name: str, against: str, before: bool = False) -> ForbResults:
+    """`{object}_{all|oods}.ndjson`: ids of database images, best first, with their scores.
+
+    With `before`, those that stood there before re-ranking; of a file without them, what it has.
+    """
     path = require_file(
         folder / f"{name}_{against}.ndjson",
         what=f"FORB results of {name} against {against}",
@@ -163,13 +172,33 @@ def read_results(folder: Path, *, name: str, against: str) -> ForbResults:
     for number, record in read_ndjson(path):
         where = f"{path}, line {number}"
         query_ids.append(str(field_of(record, "query_id", (int, str), where=where)))
-        ids = field_of(record, "candidate_db_ids", list, where=where)
-        values = field_of(record, "global_scores", list, where=where)
+        tail = BEFORE if before and f"candidate_db_ids{BEFORE}" in record else ""
+        ids = field_of(record, f"candidate_db_ids{tail}", list, where=where)
+        values = field_of(record, f"global_scores{tail}", list, where=where)
         _check_candidates(ids, values, where=where)
         candidates.append(tuple(ids))
         scores.append(tuple(values))
     _no_doubles(query_ids, path)
     return ForbResults(path, tuple(query_ids), tuple(candidates), tuple(scores))
+
+
+def has_before(folder: Path, *, name: str) -> bool:
+    """Whether the results of an object say what stood there before re-ranking."""
+    path = folder / f"{name}_all.ndjson"
+    first = next(read_ndjson(path), None) if path.is_file() else None
+    return first is not None and f"candidate_db_ids{BEFORE}" in first[1]
+
+
+def read_strangers(folder: Path) -> tuple[float, ...] | None:
+    """The best score of every query of another domain, −1 where it found nothing; None without such a file."""
+    path = folder / OUT_OF_DOMAIN
+    if not path.is_file():
+        return None
+    best = []
+    for number, record in read_ndjson(path):
+        values = field_of(record, "global_scores", list, where=f"{path}, line {number}")
+        best.append(max((finite(value, where=f"{path}, line {number}") for value in values), default=-1.0))
+    return tuple(best)
 
 
 def _check_candidates(ids: list[Any], values: list[Any], *, where: str) -> None:

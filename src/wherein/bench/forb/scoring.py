@@ -35,7 +35,8 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
     if not predictions.is_dir():
         raise DataError(f"{predictions} is not a folder; FORB results are <object>_all.ndjson and _oods.ndjson in one")
     inner = predictions / "retrieval_results"  # where the official baselines keep them
-    results = _read(truth, inner if inner.is_dir() else predictions)
+    folder = inner if inner.is_dir() else predictions
+    results = _read(truth, folder)
     sizes, note = _sizes(truth, results)
     forb.require_truth_within(truth.queries, sizes)
     offsets = forb.offsets_of(sizes)
@@ -44,10 +45,14 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
     plain = metrics.truncated_ap(lists, ks=DEPTHS, divisor=protocol)
     thresholds = metrics.protocol_thresholds(results.best_distractor, protocol=protocol)
     levels = metrics.thresholded_ap(lists, ks=DEPTHS, thresholds=thresholds, divisor=protocol)
+    document = _document(truth, plain, levels)
+    extra = _strangers(truth, folder, lists, plain, protocol=protocol) | _before(
+        truth, folder, wanted, protocol=protocol
+    )
     return Evaluation(
         benchmark="forb",
         protocol=protocol,
-        scores=_document(truth, plain, levels),
+        scores=document | ({"variants": extra} if extra else {}),
         queries=_query_scores(truth, results, lists, plain, levels),
         curves=_curves(truth, levels, thresholds),
         warnings=(
@@ -62,15 +67,39 @@ def score(data: Path, predictions: Path, *, protocol: str) -> Evaluation:
     )
 
 
-def _read(truth: forb.Forb, folder: Path) -> _Results:
+def _strangers(
+    truth: forb.Forb, folder: Path, lists: metrics.CandidateLists, plain: NDArray[np.float64], *, protocol: str
+) -> dict[str, Any]:
+    """The figures with thresholds from queries of other domains against the whole database, where there are such."""
+    best = forb.read_strangers(folder)
+    if not best:
+        return {}
+    thresholds = metrics.protocol_thresholds(best, protocol=protocol)
+    levels = metrics.thresholded_ap(lists, ks=DEPTHS, thresholds=thresholds, divisor=protocol)
+    return {f"out of domain, {level}": row for level, row in _document(truth, plain, levels)["all"].items()}
+
+
+def _before(truth: forb.Forb, folder: Path, wanted: Sequence[tuple[int, ...]], *, protocol: str) -> dict[str, Any]:
+    """The figures before re-ranking, where the results keep them."""
+    if not all(forb.has_before(folder, name=name) for name in truth.objects):
+        return {}
+    results = _read(truth, folder, before=True)
+    lists = metrics.candidate_lists(results.candidates, results.scores, truth=wanted)
+    plain = metrics.truncated_ap(lists, ks=DEPTHS, divisor=protocol)
+    thresholds = metrics.protocol_thresholds(results.best_distractor, protocol=protocol)
+    levels = metrics.thresholded_ap(lists, ks=DEPTHS, thresholds=thresholds, divisor=protocol)
+    return {f"before re-ranking, {level}": row for level, row in _document(truth, plain, levels)["all"].items()}
+
+
+def _read(truth: forb.Forb, folder: Path, *, before: bool = False) -> _Results:
     results = _Results([], [], [], [], [])
     for name in truth.objects:
         wanted = [query.query_id for query in truth.queries if query.object == name]
-        ranked = forb.read_results(folder, name=name, against="all")
+        ranked = forb.read_results(folder, name=name, against="all", before=before)
         rows = _rows(ranked, wanted, results.warnings)
         results.candidates.extend(ranked.candidates[row] for row in rows)
         results.scores.extend(ranked.scores[row] for row in rows)
-        rejected = forb.read_results(folder, name=name, against="oods")
+        rejected = forb.read_results(folder, name=name, against="oods", before=before)
         _rows(rejected, wanted, [])
         results.rejected.extend(rejected.candidates)
         # -1 stands for a query that finds no distractor at all.

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +11,12 @@ from wherein import Part, Query
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.forb import dataset as forb
-from wherein.bench.task import Answers, Options, Question, Search, Task
+from wherein.bench.local.dataset import images_under
+from wherein.bench.task import Answers, Options, Question, Search, Task, kept_ranking
 from wherein.errors import DataError
+
+STRANGER: Final = "out-of-domain/"
+"""How questions about images of other domains are called."""
 
 DEPTH: Final = 10  # candidates per query in the result files, as the official ones have
 TAG: Final = "forb-distractor"
@@ -26,18 +30,21 @@ class ForbTask(Task):
     benchmark: str
     dataset: forb.Forb
     protocol: str = "official"
+    strangers: tuple[Path, ...] = ()
+    """Images of other domains, for which nothing should be found."""
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "ForbTask":
         """Read the metadata."""
-        options.require_only("protocol", benchmark=benchmark)
+        options.require_only("protocol", "out_of_domain", benchmark=benchmark)
         dataset = forb.load(data)
         if not dataset.database:
             raise DataError(
                 f"{data} lists no database images; metadata/all_database_images.txt is needed, object after object"
             )
         forb.require_truth_within(dataset.queries, dataset.sizes)
-        return cls(benchmark=benchmark, dataset=dataset, protocol=options.protocol or "official")
+        strangers = () if options.out_of_domain is None else _strangers(Path(options.out_of_domain))
+        return cls(benchmark, dataset, protocol=options.protocol or "official", strangers=strangers)
 
     def _file(self, name: str) -> Path:
         found = (self.dataset.root / place / name for place in PLACES)
@@ -69,38 +76,70 @@ class ForbTask(Task):
         return {TAG: self.distractors()}
 
     def questions(self) -> Sequence[Question]:
-        """One question per query image."""
-        return [
+        """One question per query image, and one per image of another domain."""
+        asked = [
             Question(
                 question_id=f"{query.object}/{query.query_id}",
                 query=Query(parts=(Part(image=self._file(query.image)),)),
             )
             for query in self.dataset.queries
         ]
+        return [
+            *asked,
+            *(Question(f"{STRANGER}{path.name}", Query(parts=(Part(image=path),))) for path in self.strangers),
+        ]
 
     def ask(self, question: Question, search: Search, position: Mapping[str, int]) -> dict[str, Any]:
-        """Two searches: everything, and the distractors alone."""
+        """Two searches: everything, and the distractors alone; without the method's steps too, where it has some."""
         kept: dict[str, Any] = {}
-        for name, tags in (("all", ()), ("oods", (TAG,))):
+        method = search.method
+        first = replace(
+            method, written="", steps=(), chosen=frozenset(one for one in method.chosen if one[0] not in method.steps)
+        )
+        against = (("all", ()), ("oods", (TAG,)))
+        for name, tags in against[:1] if question.question_id.startswith(STRANGER) else against:
             hits = search(question.query, k=DEPTH, tags=tags, timed=not tags)
-            kept[name] = {
-                "ranking": [position[hit.image_id] for hit in hits],
-                "scores": [float(hit.score) for hit in hits],
-            }
+            kept[name] = kept_ranking(hits, position)
+            if any(hit.inliers is not None for hit in hits):
+                kept[name]["inliers"] = [hit.inliers or 0 for hit in hits]
+            if method.steps:
+                before = search(question.query, k=DEPTH, tags=tags, method=first, timed=False)
+                kept[name]["before"] = kept_ranking(before, position)
         return kept
 
     def evaluate(self, answers: Answers) -> Evaluation:
         """Write the two result files of each object and score them as the official evaluator does."""
         answers.out.mkdir(parents=True, exist_ok=True)
         numbers = {name: number for number, name in enumerate(self.dataset.database)}
-        beyond = len(numbers)  # added distractors count behind the database
+        # Added distractors count behind the database.
+        listed = [numbers.get(image_id, len(numbers)) for image_id in answers.image_ids]
         for name in self.dataset.objects:
             queries = [query for query in self.dataset.queries if query.object == name]
             for against in ("all", "oods"):
                 with (answers.out / f"{name}_{against}.ndjson").open("w", encoding="utf-8") as file:
                     for query in queries:
                         kept = answers.kept[f"{name}/{query.query_id}"][against]
-                        ids = [numbers.get(answers.image_ids[row], beyond) for row in kept["ranking"]]
-                        line = {"query_id": query.query_id, "candidate_db_ids": ids, "global_scores": kept["scores"]}
-                        file.write(json.dumps(line) + "\n")
+                        file.write(json.dumps({"query_id": query.query_id, **_line(kept, listed)}) + "\n")
+        if self.strangers:
+            with (answers.out / forb.OUT_OF_DOMAIN).open("w", encoding="utf-8") as file:
+                for path in self.strangers:
+                    kept = answers.kept[f"{STRANGER}{path.name}"]["all"]
+                    file.write(json.dumps({"query_image": path.name, **_line(kept, listed)}) + "\n")
         return evaluate("forb", data=self.dataset.root, predictions=answers.out, protocol=self.protocol)
+
+
+def _strangers(folder: Path) -> tuple[Path, ...]:
+    if not folder.is_dir():
+        raise DataError(f"--out-of-domain {folder} is not a folder of images")
+    return tuple(folder / name for name in images_under(folder))
+
+
+def _line(kept: Mapping[str, Any], listed: Sequence[int]) -> dict[str, Any]:
+    """One answer under the official keys; what stood there before re-ranking, and inliers, where there are any."""
+    line = {"candidate_db_ids": [listed[row] for row in kept["ranking"]], "global_scores": kept["scores"]}
+    if "before" in kept:
+        line["candidate_db_ids_before_reranking"] = [listed[row] for row in kept["before"]["ranking"]]
+        line["global_scores_before_reranking"] = kept["before"]["scores"]
+    if "inliers" in kept:
+        line["num_inlier"] = kept["inliers"]
+    return line
