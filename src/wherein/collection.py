@@ -16,6 +16,7 @@ from wherein.encoders import Encoder, load
 from wherein.errors import CollectionChanged, CollectionNotFound, InputError, NotPrepared, UnreadableImage
 from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.images.video import EVERY, seconds_of
+from wherein.indexing.compress import check_choice, update_codes
 from wherein.indexing.layer_choice import describe_layers, fillable, kinds_to_keep, shortfalls
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
 from wherein.indexing.scope import holds_anything
@@ -153,6 +154,7 @@ class Collection(Upkeep):
         every: float | str | None = None,
         follow_links: bool | None = None,
         verify: bool = False,
+        index: str | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
@@ -162,8 +164,10 @@ class Collection(Upkeep):
         until the new are complete. A file that cannot be used is reported, never raised. Of a video, its keyframes,
         changes of scene and one image `every` few seconds are kept: as it was said last, or 5. Links that leave the
         folders are taken in only with `follow_links`, which is remembered. With `verify`, files are read whose size and
-        date have not changed, to see that their content has not either.
+        date have not changed, to see that their content has not either. The `index` to keep is remembered: exact,
+        compressed, compressed:BITS, or auto, which compresses layers that are large enough for it to pay.
         """
+        chosen = None if index is None else check_choice(index)
         threads = default_workers() if workers is None else whole_number("workers", workers, least=1)
         pixels = whole_number("max_pixels", max_pixels, least=1)
         seconds = None if every is None else seconds_of(every)
@@ -178,12 +182,14 @@ class Collection(Upkeep):
             kinds, said = fillable(kept, asked=layers)
             if follow_links is not None:
                 self._store.follow_links(follow_links)
+            if chosen is not None:
+                self._store.keep_index(chosen)
             try:
                 settings = Settings(
                     kinds, threads, pixels, seconds or self._store.manifest.every or EVERY, verify=verify
                 )
                 report = Sync(self._store, made_by, settings, on_progress).run(folders, pairs)
-                report.notes += said
+                report.notes += (*said, *update_codes(self._store, made_by, on_progress=on_progress))
                 return report
             finally:
                 self._forget()

@@ -18,14 +18,13 @@ from typing import Annotated, Any, Final, Self, TypedDict, TypeVar, get_type_hin
 from wherein import plugins
 from wherein.errors import InputError, did_you_mean
 from wherein.images.image import ImageLike
+from wherein.index import AUTO
 from wherein.values.method import Method
 from wherein.values.query import Part, Query
 from wherein.values.records import Filter, stamp
 
 _LOG: Final = logging.getLogger("wherein.search")
 DEFAULT_K: Final = 20
-EXACT: Final = "exact"
-"""The index that is asked where none is named: it compares a query with every row."""
 Askable = Query | Part | ImageLike | Sequence[Any]
 """What can be searched for: a str is a text; a Path, bytes, array or PIL image is an example; or several of those."""
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -54,7 +53,9 @@ class Options(Filters, total=False):
     among: Annotated[Sequence[str] | str | None, "only these image_ids"]
     locate: Annotated[bool, "give every hit the mask and the box of what matched"]
     frames: Annotated[bool, "every image of a video as a hit of its own; else the best stands for its clip"]
-    index: Annotated[str, "the index that is asked: 'exact', or what a plug-in registers"]
+    index: Annotated[
+        str, "the index that is asked: 'exact', 'compressed', or what a plug-in registers; 'auto' is what is kept"
+    ]
     min_confidence: Annotated[
         float | None, "reject hits less likely to be right than this, from 0 to 1; the ranking keeps them apart"
     ]
@@ -67,7 +68,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "min_side": 0,
     "locate": False,
     "frames": False,
-    "index": EXACT,
+    "index": AUTO,
 }
 """What an option is unless it is given; None for those that are not named."""
 
@@ -103,7 +104,7 @@ class Asked:
     min_confidence: float | None
     frames: bool = False
     """Whether every image of a video is a hit of its own."""
-    index: str = EXACT
+    index: str = AUTO
     """The index that is asked."""
 
     @classmethod
@@ -129,7 +130,7 @@ class Asked:
             among=chosen,
             min_confidence=confidence,
             frames=_flag("frames", options.get("frames", False)),
-            index=_index(options.get("index", EXACT)),
+            index=_index(options.get("index", AUTO)),
         )
 
 
@@ -137,7 +138,8 @@ def _index(name: object) -> str:
     """The name of an index, known or refused."""
     if not isinstance(name, str):
         raise _refused("index", name, "the name of an index, such as 'exact'")
-    plugins.load("indexes", name.partition(":")[0])
+    if name != AUTO:
+        plugins.load("indexes", name.partition(":")[0])
     return name
 
 

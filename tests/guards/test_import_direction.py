@@ -43,6 +43,7 @@ ORDER = (
     "indexing.executors",
     "indexing.threads",
     "indexing.layer_choice",
+    "indexing.compress",
     "indexing.names",
     "values",
     "options",

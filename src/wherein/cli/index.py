@@ -63,6 +63,13 @@ def index(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every file, also where its size and date are as they were.")
     ] = False,
+    index_: Annotated[
+        str | None,
+        typer.Option(
+            "--index",
+            help="How layers are searched: exact, compressed, compressed:BITS, or auto by size. As last time.",
+        ),
+    ] = None,
     drop_layer: Annotated[
         str | None, typer.Option(metavar="NAME", help="Forget a layer, by its kind in `wherein info`, and do no more.")
     ] = None,
@@ -97,6 +104,7 @@ def index(
             "every": every,
             "follow_links": follow_links,
             "verify": verify,
+            "index": index_,
             "workers": workers,
             "max_pixels": max_pixels or MAX_PIXELS,
         }

@@ -230,5 +230,10 @@ def _lines(found: Info) -> list[tuple[str, str]]:
     for layer in found.layers:
         made = f" of {layer.encoder}" if layer.encoder else ""
         lines.append(("layer", f"{layer.kind}{made}: {layer.images:,} images, {layer.bytes_per_image:,.0f} bytes each"))
+        if layer.recall is not None:
+            bits = int(layer.index.partition(":")[2])
+            size = "1 bit" if bits == 1 else f"{bits} bits"
+            found_of = f"finds {layer.recall:.1%} of the best 100 images"
+            lines.append(("index", f"{layer.kind}{made}: compressed to {size} a dimension, {found_of}"))
     lines.append(("on disk", f"{found.bytes:,} bytes"))
     return lines

@@ -60,7 +60,9 @@ def search(
     frames: Annotated[
         bool, typer.Option("--frames", help="Every image of a video as a hit; else the best stands for its clip.")
     ] = False,
-    index: Annotated[str, typer.Option(help="The index that is asked: exact, or what a plug-in registers.")] = "exact",
+    index: Annotated[
+        str, typer.Option(help="The index that is asked: exact, compressed, what a plug-in registers; auto: as kept.")
+    ] = "auto",
     min_confidence: Annotated[
         float | None, typer.Option(help="Reject hits less likely to be right than this: 0.5.")
     ] = None,

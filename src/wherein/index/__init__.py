@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from wherein import plugins
 
 if TYPE_CHECKING:
     from wherein.arrays import Floats, Ints, Mask
     from wherein.index.rows import RowTable
+
+AUTO: Final = "auto"
+"""The index that is asked where none is named: compressed where the collection keeps codes, exact elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,10 @@ class Index(Protocol):
 
 
 def load_index(name: str, table: RowTable) -> Index:
-    """The index of a name (`exact`, or what another package registers) over a layer's rows."""
-    index: Index = plugins.load("indexes", name.partition(":")[0])(table)
+    """The index of a name (`exact`, `compressed:BITS`, or what another package registers) over a layer's rows."""
+    kind, _, variant = name.partition(":")
+    engine = plugins.load("indexes", kind)
+    index: Index = engine(table, variant) if variant else engine(table)
     return index
 
 

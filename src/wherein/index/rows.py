@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -18,6 +18,9 @@ from wherein.values.region import Box
 
 CACHE_BYTES: Final = int(os.environ.get("WHEREIN_CACHE_BYTES", 2 << 30))
 """How many bytes of rows, as float32, stay in memory per collection: a quarter of a small laptop's eight gigabytes."""
+
+_FEW: Final = 8
+"""Where less than one row in eight of a shard is wanted, the others are left on disk: they cost more to convert."""
 
 
 class Shards(Protocol):
@@ -41,12 +44,25 @@ class ArrayCache:
         """(n, …) the rows of one shard."""
         with self._lock:
             found = self._kept.get((layer, shard))
+        return self._put(layer, shard, self._shards.array(layer, shard)) if found is None else found
+
+    def _put(self, layer: str, shard: int, stored: Array) -> Floats:
+        rows = np.asarray(stored, np.float32)
+        with self._lock:
+            if rows.nbytes <= self._kept.maxsize:
+                self._kept[layer, shard] = rows
+        return rows
+
+    def some(self, layer: str, shard: int, rows: Ints) -> Floats:
+        """Some rows of one shard; a few are read alone, so that asking for them does not fill the memory."""
+        with self._lock:
+            found = self._kept.get((layer, shard))
         if found is None:
-            found = np.asarray(self._shards.array(layer, shard), np.float32)
-            with self._lock:
-                if found.nbytes <= self._kept.maxsize:
-                    self._kept[layer, shard] = found
-        return found
+            stored = self._shards.array(layer, shard)
+            if len(rows) * _FEW < len(stored):
+                return np.asarray(stored[rows], np.float32)
+            found = self._put(layer, shard, stored)
+        return found[rows]
 
     def mapped(self, layer: str, shards: Iterable[int]) -> list[Array]:
         """Shards as they lie on disk; who holds them can read them whatever becomes of their files."""
@@ -72,6 +88,14 @@ class Places:
     """(n,) the catalogue's keys of the images"""
     owners: Ints
     """(rows,) the number of each row's image, ascending"""
+
+
+def places_of(found: Sequence[tuple[int, int, int, str | None]]) -> Places:
+    """The places of rows as the catalogue gives them: (image, shard, row, box), by image_id."""
+    rows = np.array([row[:3] for row in found], np.int64).reshape(-1, 3)
+    first = np.r_[True, rows[1:, 0] != rows[:-1, 0]] if len(rows) else np.zeros(0, np.bool_)
+    boxes = [None if row[3] is None else Box.parse(row[3]) for row in found]
+    return Places(rows, boxes, rows[first, 0], np.cumsum(first) - 1)
 
 
 class RowTable:
@@ -101,20 +125,27 @@ class RowTable:
         """Whether every image has one row."""
         return len(self.starts) == len(self)
 
-    def blocks(self) -> Iterator[tuple[Floats, Ints, Ints]]:
-        """(a shard's rows (r, d), which of them are in use, their places in the table), shard by shard."""
-        for shard, inside in self._by_shard:
-            yield self._cache.floats(self.layer, shard), self.places.rows[inside, 2], inside
+    def blocks(self, *, without: Collection[int] = ()) -> Iterator[tuple[Floats, Ints, Ints]]:
+        """(a shard's rows (r, d), which of them are in use, their places in the table), but for some shards."""
+        for shard, inside in self.by_shard:
+            if shard not in without:
+                yield self._cache.floats(self.layer, shard), self.places.rows[inside, 2], inside
+
+    def shard(self, shard: int) -> Floats:
+        """Every row (n, d) of a shard, in use or not."""
+        return self._cache.floats(self.layer, shard)
 
     def gather(self, wanted: Ints) -> Floats:
         """(len(wanted), d): some rows, in the order they are asked for."""
         places = self.places.rows[wanted, 1:]
-        parts = {shard: self._cache.floats(self.layer, shard) for shard in np.unique(places[:, 0]).tolist()}
-        width = next((rows.shape[1:] for rows in parts.values()), (0,))
+        order = np.argsort(places[:, 0], kind="stable")
+        shards, starts = np.unique(places[order, 0], return_index=True)
+        parts = np.split(order, starts[1:])
+        rows = [self._cache.some(self.layer, n, places[own, 1]) for n, own in zip(shards.tolist(), parts, strict=False)]
+        width = next((own.shape[1:] for own in rows), (0,))
         found = np.empty((len(wanted), *width), np.float32)
-        for shard, rows in parts.items():
-            inside = np.flatnonzero(places[:, 0] == shard)
-            found[inside] = rows[places[inside, 1]]
+        for inside, own in zip(parts, rows, strict=False):
+            found[inside] = own
         return found
 
     def vectors(self, images: Ints) -> Floats:
@@ -122,12 +153,13 @@ class RowTable:
         return self.gather(self.starts[images])
 
     @cached_property
-    def _by_shard(self) -> Sequence[tuple[int, Ints]]:
+    def by_shard(self) -> Sequence[tuple[int, Ints]]:
+        """(a shard, the places of its rows in the table, in the shard's order)."""
         return list(by_shard(self.places.rows))
 
 
 def by_shard(rows: Ints) -> Iterator[tuple[int, Ints]]:
     """(a shard, which of the rows (n, 3) lie in it, in its order)."""
-    for shard in np.unique(rows[:, 1]).tolist():
-        inside = np.flatnonzero(rows[:, 1] == shard)
-        yield shard, inside[np.argsort(rows[inside, 2], kind="stable")]
+    order = np.lexsort((rows[:, 2], rows[:, 1]))
+    shards, starts = np.unique(rows[order, 1], return_index=True)
+    yield from zip(shards.tolist(), np.split(order, starts[1:]), strict=False)

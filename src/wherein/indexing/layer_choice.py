@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from wherein.errors import InputError, MissingExtra, did_you_mean
+from wherein.index.codes import CodeFiles, codes_folder
 from wherein.layers import DEFAULT_KINDS, open_kind
 from wherein.store.manifest import Layer, Manifest
 from wherein.store.store import Store
@@ -79,11 +80,17 @@ def describe_layers(store: Store) -> tuple[LayerInfo, ...]:
         sizes[name] += written.bytes
         rows[name] += written.rows
     return tuple(
-        LayerInfo(layer.kind, layer.spec, covered, sizes[name] / max(rows[name], 1) * per_image)
+        LayerInfo(layer.kind, layer.spec, covered, sizes[name] / max(rows[name], 1) * per_image, *_indexed(store, name))
         for name, layer in store.manifest.layers.items()
         for covered in [store.catalogue.covered(name)]
         for per_image in [store.catalogue.rows_of(name) / max(covered, 1)]
     )
+
+
+def _indexed(store: Store, layer: str) -> tuple[str, float | None]:
+    """How the rows of a layer are searched, and the recall that was measured."""
+    kept = CodeFiles(codes_folder(store.derived.folder, layer)).tuning()
+    return ("exact", None) if kept is None else (f"compressed:{kept[1]}", kept[0].recall)
 
 
 def shortfalls(covered: Mapping[str, int], *, living: int, mend: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wherein.errors import ImageNotFound, InputError
+from wherein.indexing.compress import update_codes
 from wherein.indexing.layer_choice import layer_named
 from wherein.indexing.names import image_id_of, plain_path
 from wherein.options import image_ids_of
@@ -101,6 +102,7 @@ class Upkeep:
         """Free the space of removed and replaced images. Returns the bytes freed."""
         with self._store.writing():
             freed = self._store.compact()
+            update_codes(self._store)
         self._forget()
         return freed
 

@@ -13,13 +13,14 @@ import numpy as np
 from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
 from wherein.errors import CollectionChanged, CollectionCorrupt, InputError, QueryError
-from wherein.index import Index, load_index
+from wherein.index import AUTO, Index, load_index
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
-from wherein.index.rows import ArrayCache, Places, RowTable, by_shard
+from wherein.index.codes import codes_folder, read_codes
+from wherein.index.compressed import CompressedRows
+from wherein.index.rows import ArrayCache, Places, RowTable, by_shard, places_of
 from wherein.layers import layers_of
 from wherein.layers.detected import DETECTED, is_detected
 from wherein.layers.local import LocalPoints
-from wherein.options import EXACT
 from wherein.search.background import sample_of
 from wherein.search.expansion import Weighting, augment
 from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step
@@ -81,7 +82,7 @@ class Views:
         self._cache = ArrayCache(store)
         self._kept = dict[tuple[str, str, str], tuple[int, View]]()
 
-    def of(self, encoder: Encoder, method: Method, *, index: str = EXACT, on_step: OnStep = no_step) -> View:
+    def of(self, encoder: Encoder, method: Method, *, index: str = AUTO, on_step: OnStep = no_step) -> View:
         """The view of a method, opened anew when another process has changed the collection.
 
         `on_step` is told before each piece of what takes long and is kept under derived/; it may raise to stop there.
@@ -153,8 +154,12 @@ class StoredLayers:
         return sample_of([names.get(key, "") for key in self.images.tolist()])
 
     def index(self, table: RowTable) -> Index:
-        """The index that serves a table of rows."""
-        return load_index(self._index, table)
+        """The index that serves a table of rows: the one that was asked for, or what the collection keeps."""
+        if self._index.partition(":")[0] in (AUTO, "compressed"):
+            codes = read_codes(codes_folder(self.store.derived.folder, table.layer))
+            if codes is not None:
+                return CompressedRows(table, codes=codes)
+        return load_index("exact" if self._index == AUTO else self._index, table)
 
     def rows(self, kind: str) -> RowTable:
         """The rows of a layer, of the images that the method can find."""
@@ -228,11 +233,7 @@ class StoredLayers:
         return found
 
     def _places(self, layer: Layer) -> Places:
-        found = self.store.catalogue.live_rows(layer.name).fetchall()
-        rows = np.array([row[:3] for row in found], np.int64).reshape(-1, 3)
-        first = np.r_[True, rows[1:, 0] != rows[:-1, 0]] if len(rows) else np.zeros(0, np.bool_)
-        boxes = [None if row[3] is None else Box.parse(row[3]) for row in found]
-        return Places(rows, boxes, rows[first, 0], np.cumsum(first) - 1)
+        return places_of(self.store.catalogue.live_rows(layer.name).fetchall())
 
     def _of_images(self, places: Places) -> Places:
         """The rows of the method's images alone, in their order."""

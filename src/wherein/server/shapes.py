@@ -109,7 +109,7 @@ class SearchIn(Filters):
     """Only these images."""
     frames: bool = False
     """Every image of a video as a hit of its own; else the best stands for its clip."""
-    index: Annotated[str, Field(max_length=50, pattern="^[a-z0-9_-]+$")] = "exact"
+    index: Annotated[str, Field(max_length=50, pattern="^[a-z0-9_:-]+$")] = "auto"
     """The index that is asked."""
     min_confidence: Fraction | None = None
     """Reject hits less likely to be right than this; the best of them come back as `rejected`."""

@@ -46,6 +46,8 @@ class Manifest:
     """Seconds that a video may go on without an image; None: its videos were read before there was a choice."""
     follow_links: bool = False
     """Whether links that leave the roots are followed while indexing."""
+    index: str = ""
+    """The index that it was told to keep: exact or compressed; empty: as its size calls for."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -64,6 +66,7 @@ class Manifest:
                 layers,
                 values.get("every"),
                 bool(values.get("follow_links")),
+                str(values.get("index", "")),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CollectionCorrupt(
@@ -76,4 +79,5 @@ class Manifest:
         document = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
         document |= {} if self.every is None else {"every": self.every}
         document |= {"follow_links": True} if self.follow_links else {}
+        document |= {"index": self.index} if self.index else {}
         write_guarded(path.parent, path.name, json.dumps(document, indent=2, ensure_ascii=False).encode())

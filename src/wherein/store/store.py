@@ -176,6 +176,11 @@ class Store:
         if self.manifest.follow_links != follow:
             self._save(replace(self.manifest, follow_links=follow))
 
+    def keep_index(self, name: str) -> None:
+        """Keep that index from now on; empty: as the size calls for."""
+        if self.manifest.index != name:
+            self._save(replace(self.manifest, index=name))
+
     def serve(self, encoder: str) -> None:
         """Search with `encoder` from now on."""
         if self.manifest.encoder != encoder:

@@ -64,6 +64,10 @@ class LayerInfo:
     encoder: str
     images: int
     bytes_per_image: float
+    index: str = "exact"
+    """How its rows are searched: exact, or compressed to some bits a dimension."""
+    recall: float | None = None
+    """The share of the best 100 images that its compressed index found when that was measured."""
 
 
 @dataclass(frozen=True, slots=True)
