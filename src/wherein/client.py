@@ -125,6 +125,7 @@ class RemoteCollection:
         layers: Sequence[str] | None = None,
         every: float | str | None = None,
         verify: bool = False,
+        index: str | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """As `Collection.add`, for folders of the server's machine that it may index; with none, all it knows."""
@@ -133,6 +134,7 @@ class RemoteCollection:
         for folder in asked:
             body: dict[str, Any] = {"folder": folder, "collection": self.name, "encoder": encoder, "verify": verify}
             body |= {"layers": layers and list(layers), "every": None if every is None else seconds_of(every)}
+            body |= {} if index is None else {"index": index}
             total = _joined(total, self._followed(self._door.json("POST", "/jobs", body=body), on_progress))
         return total
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Self, TypedDict, TypeVar, get_type_hin
 from wherein import plugins
 from wherein.errors import InputError, did_you_mean
 from wherein.images.image import ImageLike
-from wherein.index import AUTO
+from wherein.plugins import AUTO
 from wherein.values.method import Method
 from wherein.values.query import Part, Query
 from wherein.values.records import Filter, stamp

@@ -90,6 +90,9 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
 }
 """Of each kind of plug-in, the names that come with wherein."""
 
+AUTO: Final = "auto"
+"""The index that is asked where none is named: compressed where the collection keeps codes, exact elsewhere."""
+
 
 @cache
 def table(kind: str) -> dict[str, str]:

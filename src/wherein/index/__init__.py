@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from wherein import plugins
 
 if TYPE_CHECKING:
     from wherein.arrays import Floats, Ints, Mask
     from wherein.index.rows import RowTable
-
-AUTO: Final = "auto"
-"""The index that is asked where none is named: compressed where the collection keeps codes, exact elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

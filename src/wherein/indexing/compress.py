@@ -11,10 +11,10 @@ import numpy as np
 from wherein.arrays import Floats
 from wherein.encoders import Encoder
 from wherein.errors import SpecError, StorageFull
-from wherein.index import AUTO
 from wherein.index.codes import CodeFiles, clusters_for, codes_folder, due
 from wherein.index.compressed import bits_of, noisy_rows, trained_on, tuned
 from wherein.index.rows import ArrayCache, RowTable, places_of
+from wherein.plugins import AUTO
 from wherein.store.manifest import Layer
 from wherein.store.store import Store
 from wherein.values.records import Progress

@@ -13,7 +13,7 @@ import numpy as np
 from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
 from wherein.errors import CollectionChanged, CollectionCorrupt, InputError, QueryError
-from wherein.index import AUTO, Index, load_index
+from wherein.index import Index, load_index
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
 from wherein.index.codes import codes_folder, read_codes
 from wherein.index.compressed import CompressedRows
@@ -21,6 +21,7 @@ from wherein.index.rows import ArrayCache, Places, RowTable, by_shard, places_of
 from wherein.layers import layers_of
 from wherein.layers.detected import DETECTED, is_detected
 from wherein.layers.local import LocalPoints
+from wherein.plugins import AUTO
 from wherein.search.background import sample_of
 from wherein.search.expansion import Weighting, augment
 from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step

@@ -41,6 +41,8 @@ class Job:
     """Seconds that a video may go on without an image."""
     verify: bool = False
     """Whether files are read whose size and date are as they were."""
+    index: str | None = None
+    """The index to keep, where it is to be another than before."""
     said: Callable[[str], str] = str
     """Calls folders by their names in what is told of the job."""
     state: State = "running"
@@ -96,6 +98,7 @@ class Jobs:
         layers: Sequence[str] | None = None,
         every: float | None = None,
         verify: bool = False,
+        index: str | None = None,
     ) -> Job:
         """Index a folder into a served collection, or into a new one of its own."""
         inside = self.allowed(folder)
@@ -108,14 +111,16 @@ class Jobs:
             wherein.open(inside, create=True, encoder=encoder).close()
             served = self._library.open(inside)
         kept = None if layers is None else tuple(layers)
-        return self._run(Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept, every, verify))
+        return self._run(
+            Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept, every, verify, index)
+        )
 
     def resume(self, job_id: str) -> Job:
         """Go on where a cancelled or failed job stopped."""
         old = self.get(job_id)
         if old.state == "running":
             raise Problem(409, "the job is still running.")
-        again = (old.collection, old.folder, old.target, old.encoder, old.layers, old.every, old.verify)
+        again = (old.collection, old.folder, old.target, old.encoder, old.layers, old.every, old.verify, old.index)
         return self._run(Job(secrets.token_hex(8), *again))
 
     def cancel(self, job_id: str) -> Job:
@@ -156,7 +161,8 @@ class Jobs:
 
 def _work(job: Job) -> None:
     def step(progress: Progress) -> None:
-        job.done, job.total = progress.done, progress.total
+        if not progress.stage:
+            job.done, job.total = progress.done, progress.total
         if progress.skip is not None:
             job.skipped += 1
             job.last_skip = job.said(f"{progress.skip.path}: {progress.skip.reason}")
@@ -165,7 +171,12 @@ def _work(job: Job) -> None:
 
     try:
         with wherein.open(job.target, encoder=job.encoder) as collection:
-            chosen: dict[str, Any] = {"encoder": job.encoder, "layers": job.layers, "every": job.every}
+            chosen: dict[str, Any] = {
+                "encoder": job.encoder,
+                "layers": job.layers,
+                "every": job.every,
+                "index": job.index,
+            }
             report = collection.add(job.folder, **chosen, verify=job.verify, on_progress=step)
             skipped = [{"path": job.said(skip.path), "reason": job.said(skip.reason)} for skip in report.skipped]
             job.report = asdict(report) | {"skipped": skipped}

@@ -313,6 +313,8 @@ class JobIn(Shape):
     """Of videos, keep an image at least every so many seconds; as last time, or 5."""
     verify: bool = False
     """Read every file, also where its size and date are as they were."""
+    index: Annotated[str, Field(max_length=50, pattern="^[a-z0-9_:-]+$")] | None = None
+    """How layers are searched: exact, compressed, compressed:BITS, or auto by size; as last time."""
 
 
 class JobOut(Shape):

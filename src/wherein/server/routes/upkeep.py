@@ -20,6 +20,10 @@ class LayerOut(Shape):
     encoder: str
     images: int
     bytes_per_image: float
+    index: str
+    """How its rows are searched: exact, or compressed to some bits a dimension."""
+    recall: float | None
+    """The share of the best 100 images that its compressed index found when that was measured."""
 
 
 class InfoOut(Shape):
