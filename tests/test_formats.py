@@ -15,6 +15,8 @@ Answers = dict[str, Any]
 FORMATS = Path(__file__).parent / "formats"
 VERSIONS = sorted(path.name for path in FORMATS.iterdir() if (path / "collection").is_dir())
 REGIONS = ("bow+proposals", "asmk+static-9")
+OUTLINED_ANEW = ("toy+segrank", "toy+locate")
+"""Release 0.1 matched an example patch by patch; now the same picture is outlined whole, others by what they show."""
 WHOLE = str(wherein.Box(0.0, 0.0, 1.0, 1.0))
 MAKE = runpy.run_path(str(FORMATS / "make.py"))
 
@@ -34,10 +36,15 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.parametrize("method", MAKE["METHODS"], ids=lambda method: method or "nothing said")
 def test_what_was_written_before_answers_as_before(method: str, told: tuple[Answers, Answers]) -> None:
     before, now = told
-    for name in MAKE["queries"]():
+    for name, parts in MAKE["queries"]().items():
         old, new = before[f"{method} | {name}"], now[f"{method} | {name}"]
         if isinstance(old, str):
             assert new == old, name
+            continue
+        if method in OUTLINED_ANEW and any("image" in part for part in parts):
+            assert len(new["hits"]) == len(old["hits"]), name
+            if parts == [{"image": 3}]:
+                assert new["hits"][0][0].startswith("03-"), "a picture finds itself first"
             continue
         assert (new["kind"], len(new["hits"])) == (old["kind"], len(old["hits"])), name
         # Release 0.1 cut scores of certain hits off: what it gave the highest, now has no less.

@@ -92,11 +92,17 @@ def test_exports_leave_out_what_is_gone_and_say_so(left: httpx.Client) -> None:
     assert sorted(names)[-2:] == ["labels/holiday/half.txt", "labels/red.txt"]
 
 
-def test_a_study_asks_about_no_image_that_is_gone(left: httpx.Client, folder: Path) -> None:
-    keep(left, "mine", "holiday/third.png")
-    refused = left.post(f"{HERE}/studies/first", json={})
-    assert "there are 0" in refused.json()["error"]["message"]
+def test_a_study_asks_about_no_image_that_is_gone(http: httpx.Client, folder: Path) -> None:
+    keep(http, "mine", "red.png", "blue.png", "holiday/half.png", "holiday/third.png", box=[0, 0, 1, 1])
+    assert "there are 1" in refused_study(http)
+    http.post(f"{HERE}/remove", json={"image_ids": ["blue.png"]})
+    assert "there are 0" in refused_study(http)
     with wherein.open(folder) as collection:
+        collection.unignore("blue.png")
         collection.add(folder)
-    refused = left.post(f"{HERE}/studies/first", json={})
-    assert "there are 1" in refused.json()["error"]["message"]
+    assert "there are 1" in refused_study(http)
+
+
+def refused_study(http: httpx.Client) -> str:
+    """Why a study of what was kept so far is refused."""
+    return str(http.post(f"{HERE}/studies/first", json={}).json()["error"]["message"])

@@ -179,7 +179,8 @@ def test_the_study_from_its_making_to_its_results(page: Page, site: Any) -> None
 def test_nobody_is_timed_while_pictures_load(page: Page, site: Any) -> None:
     for number in range(4):
         ids = [f"many/{4 * number + step:03}.png" for step in range(4)]
-        api(site, "PUT", f"/selections/thing {number}", json={"items": [{"image_id": image_id} for image_id in ids]})
+        items = [{"image_id": image_id, "box": [0, 0, 1, 1]} for image_id in ids]
+        api(site, "PUT", f"/selections/thing {number}", json={"items": items})
     api(site, "POST", "/studies/timed", json={})
     late = list[Route]()
     page.goto("/?view=study")
@@ -276,7 +277,7 @@ def test_indexing_from_the_page(page: Page, site: Any) -> None:
         target.parent.mkdir(exist_ok=True)
         PIL.Image.new("RGB", (100 + number, 80), "purple").save(target)
     page.goto("/?view=index")
-    page.get_by_role("button", name=str(site.folder)).click()
+    page.get_by_role("button", name=site.folder.name, exact=True).click()
     page.get_by_role("button", name="fresh").click()
     page.get_by_text("Index this folder").click()
     expect(page.locator(".job.done")).to_contain_text("40 added")
@@ -292,7 +293,7 @@ def test_a_job_is_cancelled_and_gone_on_with(page: Page, site: Any) -> None:
         pixels[0, 0] = number
         PIL.Image.fromarray(pixels).save(folder / f"{number}.jpg", quality=95)
     page.goto("/?view=index")
-    page.get_by_role("button", name=str(site.folder)).click()
+    page.get_by_role("button", name=site.folder.name, exact=True).click()
     page.get_by_role("button", name="slow").click()
     page.get_by_text("Index this folder").click()
     page.locator(".job.running").get_by_text("Cancel").click()
