@@ -62,6 +62,16 @@ def test_a_film_gets_a_layer_for_each_of_its_frames(
     assert collection.search("red", method="patches", k=20).searched == 7
 
 
+@pytest.mark.parametrize("layer", ["local", "thumbs"])
+def test_a_film_gets_a_layer_that_needs_no_encoder(
+    collection: wherein.Collection, folder: Path, film: Callable[..., Path], did: Did, layer: str
+) -> None:
+    film(folder / "clip.mp4", ["red", "blue", "green"])
+    collection.add(folder, layers=("global",))
+    assert did(collection.add(layers=(layer,))) == {"completed": 7}
+    assert next(one.images for one in collection.info().layers if one.kind == layer) == 7
+
+
 def test_a_file_that_cannot_be_read_now_keeps_the_layers_it_has(
     collection: wherein.Collection, folder: Path, did: Did
 ) -> None:
