@@ -64,7 +64,7 @@ def shoot(content: int, path: Path) -> None:
         assert isinstance(stream, VideoStream)
         stream.width, stream.height, stream.pix_fmt = 96, 80, "yuv420p"
         for shown in (content, (content + 1) % len(CONTENTS)):
-            frame = av.VideoFrame.from_image(draw(shown).resize((96, 80)))
+            frame = av.VideoFrame.from_ndarray(np.asarray(draw(shown).resize((96, 80))), format="rgb24")
             container.mux([packet for _ in range(20) for packet in stream.encode(frame)])
         container.mux(list(stream.encode(None)))
 
