@@ -54,7 +54,7 @@ def main() -> None:
         for method in METHODS:
             folder = arguments.out / "runs" / name
             words = ["run", shape, "--data", str(arguments.out / name), "--method", method, "--json"]
-            words += ["--out", str(folder / method), "--index", str(folder / "index")]
+            words += ["--out", str(folder / method), "--collection", str(folder / "index")]
             command = [sys.executable, "-m", "wherein", "bench", *words]
             figures = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
             print(f"{name}, {method}: mAP {100 * figures['mAP']:.2f}, t-mAP@5 {100 * figures['t-mAP@5']:.2f}")

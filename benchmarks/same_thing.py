@@ -77,7 +77,7 @@ def run(name: str, method: str, data: Path, out: Path) -> None:
     """One run; methods of a set share an index."""
     if not (out / method / "report.html").exists():
         words = ["run", name, "--data", str(data), "--method", method]
-        bench(*words, "--out", str(out / method), "--index", str(out / "index"), "--json")
+        bench(*words, "--out", str(out / method), "--collection", str(out / "index"), "--json")
 
 
 def section(name: str, about: str, out: Path) -> str:

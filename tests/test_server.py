@@ -576,3 +576,23 @@ def test_look_alikes_are_told_while_browsing_page_by_page(
         "red.png": "many/1.png",
     }
     assert set(likes(100, group=False).values()) == {None}
+
+
+def test_a_request_cannot_say_where_an_index_lies(served: str, folder: Path, serve: Callable[..., str]) -> None:
+    from wherein.server.settings import Settings
+
+    elsewhere = serve(folder, settings=Settings(index="milvus:127.0.0.1:9"))
+    asked: dict[str, Any] = {"parts": [{"text": "red"}]}
+    expected = httpx.post(f"{served}/api/v1/collections/pictures/search", json=asked).json()["hits"]
+    for address, index, status, said in (
+        (served, "milvus:127", 422, "only the address that this server was started with"),
+        (served, "milvus", 422, "only the address that this server was started with"),
+        (served, "exact", 200, ""),
+        (elsewhere, "exact", 200, ""),
+        (elsewhere, "milvus", 503, "the index that this server asks cannot be used now"),
+        (elsewhere, "auto", 503, "the index that this server asks cannot be used now"),
+    ):
+        answer = httpx.post(f"{address}/api/v1/collections/pictures/search", json={**asked, "index": index}, timeout=60)
+        assert (answer.status_code, said in answer.text, ":9" in answer.text) == (status, True, False)
+        if status == 200:
+            assert [hit["image_id"] for hit in answer.json()["hits"]] == [hit["image_id"] for hit in expected]

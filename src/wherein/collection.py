@@ -20,6 +20,7 @@ from wherein.indexing.compress import check_choice, update_codes
 from wherein.indexing.layer_choice import describe_layers, fillable, kinds_to_keep, shortfalls
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
 from wherein.indexing.scope import holds_anything
+from wherein.indexing.sharing import Sharing
 from wherein.indexing.sync import Settings, Sync
 from wherein.indexing.upkeep import Upkeep
 from wherein.options import Askable, Asked, Filters, Options, lists_options, only_filters, require_tag, whole_number
@@ -79,7 +80,7 @@ def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> int
     return _restore(home_in(source), target if target.name == FOLDER else target / FOLDER)
 
 
-class Collection(Upkeep):
+class Collection(Upkeep, Sharing):
     """Images and their embeddings on disk. Use `wherein.open`."""
 
     def __init__(self, store: Store, *, encoder: str | None = None) -> None:

@@ -17,6 +17,7 @@ WhereinError
     ├── CollectionLocked      another process is writing to it
     ├── NotPrepared           a first search of this kind would keep everybody waiting
     ├── CollectionChanged     another process changed it in the middle of an answer
+    ├── IndexUnavailable      an index elsewhere is gone, too slow, or not what was pushed to it
     ├── CollectionCorrupt     its files contradict each other
     └── StorageFull           the disk took no more bytes; nothing committed was lost
 """
@@ -98,6 +99,10 @@ class NotPrepared(CollectionError):
 
 class CollectionChanged(CollectionError):
     """Another process changed the collection in the middle of an answer; asked again, it answers."""
+
+
+class IndexUnavailable(CollectionError):
+    """An index that lies elsewhere cannot be asked: it is gone, too slow, or not what was pushed to it."""
 
 
 class CollectionCorrupt(CollectionError):

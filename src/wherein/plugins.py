@@ -86,6 +86,7 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
     "indexes": {
         "exact": "wherein.index.exact:ExactRows",
         "compressed": "wherein.index.compressed:CompressedRows",
+        "milvus": "wherein.index.milvus:MilvusRows",
     },
 }
 """Of each kind of plug-in, the names that come with wherein."""

@@ -66,6 +66,7 @@ ORDER = (
     "indexing.fill",
     "indexing.sync",
     "indexing.upkeep",
+    "indexing.sharing",
     "collection",
     "indexing",
     "client",

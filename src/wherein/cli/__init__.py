@@ -14,7 +14,19 @@ import typer.core
 from wherein.cli.log import VERBOSE, tell_log
 from wherein.errors import InputError, WhereinError, did_you_mean
 
-_GROUPS: Final = ("index", "search", "locate", "manage", "models", "demo", "evaluate", "searchad", "bench", "serve")
+_GROUPS: Final = (
+    "index",
+    "search",
+    "locate",
+    "manage",
+    "share",
+    "models",
+    "demo",
+    "evaluate",
+    "searchad",
+    "bench",
+    "serve",
+)
 
 
 class _Commands(typer.core.TyperGroup):

@@ -51,8 +51,9 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", help="Where the run is kept; by default bench-runs/BENCHMARK/METHOD.")
     ] = None,
-    index: Annotated[
-        Path | None, typer.Option("--index", help="Keep the index here instead of under --out: methods can share it.")
+    collection: Annotated[
+        Path | None,
+        typer.Option("--collection", help="Keep the images' collection here, not under --out: methods can share it."),
     ] = None,
     split: Annotated[
         str | None,
@@ -141,7 +142,7 @@ def run(
         box_statistics=box_statistics or None,
     )
     where = out or default_out(benchmark, method)
-    plan = Plan(benchmark=benchmark, data=data, method=method, out=where, options=options, home=index)
+    plan = Plan(benchmark=benchmark, data=data, method=method, out=where, options=options, home=collection)
     evaluation = _run(
         plan, _sweep(random_sets, perturb or [], overlaps, prompts=prompts, every_language=language == "all")
     )

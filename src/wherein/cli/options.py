@@ -18,6 +18,10 @@ CollectionOption = Annotated[
 FolderOption = Annotated[
     str | None, typer.Option("--in", help="Images below this folder; a glob where no folder is called so.")
 ]
+IndexOption = Annotated[
+    str,
+    typer.Option(help="The index that is asked: exact, compressed, milvus:HOST:PORT, milvus:FILE.db; auto: as kept."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 NullOption = Annotated[
     bool, typer.Option("--null", "-0", help="Names in a pipe end with a zero byte instead of a new line.")

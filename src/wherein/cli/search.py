@@ -12,6 +12,7 @@ from wherein.cli.options import (
     CollectionOption,
     DeviceOption,
     FolderOption,
+    IndexOption,
     JsonOption,
     NullOption,
     TrustOption,
@@ -60,9 +61,7 @@ def search(
     frames: Annotated[
         bool, typer.Option("--frames", help="Every image of a video as a hit; else the best stands for its clip.")
     ] = False,
-    index: Annotated[
-        str, typer.Option(help="The index that is asked: exact, compressed, what a plug-in registers; auto: as kept.")
-    ] = "auto",
+    index: IndexOption = "auto",
     min_confidence: Annotated[
         float | None, typer.Option(help="Reject hits less likely to be right than this: 0.5.")
     ] = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wherein.cli.options import DeviceOption, TrustOption, use_models
+from wherein.cli.options import DeviceOption, IndexOption, TrustOption, use_models
 
 if TYPE_CHECKING:
     import socket
@@ -36,6 +36,7 @@ def serve(
     index_root: Annotated[
         list[Path] | None, typer.Option(help="A folder below which the page may index; by default what is indexed.")
     ] = None,
+    index: IndexOption = "auto",
     reports: Annotated[Path | None, typer.Option(help="A folder of benchmark reports to browse.")] = None,
     search_seconds: Annotated[float, typer.Option(min=1.0, help="How long one search may take.")] = 60.0,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
@@ -62,6 +63,7 @@ def serve(
         hosts=tuple(allow_host or ()),
         index_roots=tuple(root.expanduser().absolute() for root in index_root or ()),
         search_seconds=search_seconds,
+        index=index,
         reports=None if reports is None else reports.expanduser().absolute(),
     )
     app = create_app(folders, settings)

@@ -23,7 +23,10 @@ class Top:
 
 
 class Index(Protocol):
-    """What every index answers, exact, compressed or remote. Built as `Engine(table)` of the rows it searches.
+    """What every index answers, exact, compressed or remote.
+
+    Built as `Engine(table)` of the rows it searches; one that is named with more, as `milvus:ADDRESS`, as
+    `Engine(table, more)`.
 
     Images are numbered as in the table. An image's score is that of its best row; queries are (m, d) unit vectors.
     """
@@ -39,7 +42,7 @@ class Index(Protocol):
 
 
 def load_index(name: str, table: RowTable) -> Index:
-    """The index of a name (`exact`, `compressed:BITS`, or what another package registers) over a layer's rows."""
+    """The index of a name over a layer's rows: `exact`, `compressed:BITS`, `milvus:ADDRESS`, or a plug-in's."""
     kind, _, variant = name.partition(":")
     engine = plugins.load("indexes", kind)
     index: Index = engine(table, variant) if variant else engine(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -98,13 +98,28 @@ def places_of(found: Sequence[tuple[int, int, int, str | None]]) -> Places:
     return Places(rows, boxes, rows[first, 0], np.cumsum(first) - 1)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """Which layer of which collection rows come from, by which an index that lies elsewhere knows them again."""
+
+    collection: str
+    """Its identity, which stays when its folder moves; empty where it has none yet."""
+    layer: str
+    rows: Ints
+    """(rows, 3) all living rows of the layer, as in `Places`"""
+    checksums: Mapping[int, int]
+    """shard → what its bytes are known by"""
+
+
 class RowTable:
     """The rows of a layer: the image that each is of, and their numbers when they are asked for."""
 
-    def __init__(self, layer: str, places: Places, cache: ArrayCache) -> None:
+    def __init__(self, layer: str, places: Places, cache: ArrayCache, origin: Origin | None = None) -> None:
         self.layer, self.places, self._cache = layer, places, cache
         self._mapped = cache.mapped(layer, np.unique(places.rows[:, 1]).tolist())
         """Held, so that the rows stay readable when another process compacts the collection."""
+        self.origin = origin
+        """None for rows that lie in no layer."""
 
     def __len__(self) -> int:
         return len(self.places.rows)

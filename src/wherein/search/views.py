@@ -17,7 +17,7 @@ from wherein.index import Index, load_index
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
 from wherein.index.codes import codes_folder, read_codes
 from wherein.index.compressed import CompressedRows
-from wherein.index.rows import ArrayCache, Places, RowTable, by_shard, places_of
+from wherein.index.rows import ArrayCache, Origin, Places, RowTable, by_shard, places_of
 from wherein.layers import layers_of
 from wherein.layers.detected import DETECTED, is_detected
 from wherein.layers.local import LocalPoints
@@ -28,6 +28,7 @@ from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_ste
 from wherein.search.scorers import RowScorer, Scorer
 from wherein.search.words import SearchWord
 from wherein.search.words.patches import PatchGrids
+from wherein.store.identity import identity_of
 from wherein.store.manifest import Layer
 from wherein.store.originals import Original
 from wherein.store.shards import Array, as_floats
@@ -165,7 +166,8 @@ class StoredLayers:
     def rows(self, kind: str) -> RowTable:
         """The rows of a layer, of the images that the method can find."""
         layer = self._layer(kind)
-        return RowTable(layer.name, self._of_images(self._places(layer)), self._cache)
+        places = self._places(layer)
+        return RowTable(layer.name, self._of_images(places), self._cache, origin_of(self.store, layer.name, places))
 
     def whole(self) -> RowTable:
         """The embeddings of whole images alone, without their tiles."""
@@ -178,7 +180,7 @@ class StoredLayers:
             return table
         first, places = table.starts, table.places
         kept = Places(places.rows[first], [None] * len(first), places.images, np.arange(len(first)))
-        return RowTable(table.layer, kept, self._cache)
+        return RowTable(table.layer, kept, self._cache, table.origin)
 
     def patches(self) -> PatchGrids:
         """The stored patch grids."""
@@ -304,6 +306,12 @@ class StoredLayers:
                 '`wherein index --detect "pylon,deer" --detector hf:MODEL`.'
             )
         return found[-1]
+
+
+def origin_of(store: Store, layer: str, places: Places) -> Origin:
+    """What an index that lies elsewhere knows the rows of a layer by."""
+    checksums = {shard: written.crc for shard, _, written in store.catalogue.shards(layer)}
+    return Origin(identity_of(store.folder), layer, places.rows, checksums)
 
 
 def _augmented(layers: StoredLayers, table: RowTable) -> RowScorer:

@@ -20,6 +20,7 @@ from wherein.errors import CollectionNotFound, ImageError, NotPrepared, Oversize
 from wherein.files import TEMPORARY, write_durably
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.images.video import frame_at, is_video
+from wherein.plugins import AUTO
 from wherein.server.lanes import Lane, is_slow, patiently
 from wherein.server.look_alikes import LookAlikes
 from wherein.server.places import Places
@@ -69,8 +70,9 @@ class Rankings:
 class Served:
     """One collection as the server sees it."""
 
-    def __init__(self, name: str, folder: Path, *, seconds: float) -> None:
+    def __init__(self, name: str, folder: Path, *, seconds: float, index: str = AUTO) -> None:
         self.name, self.folder = name, folder
+        self._index = index
         self._seconds = seconds
         self._quick = Lane(folder, name=f"search {name}", opened=wherein.open(folder))
         self._slow = Lane(folder, name=f"slow search {name}")
@@ -85,6 +87,14 @@ class Served:
         """Uploads are decoded two at a time: each may take some hundred megabytes."""
         self.file_turn = threading.Lock()
         """Held while one of the server's own files (selections, annotations, studies) is read and written again."""
+
+    def index_of(self, name: str) -> str:
+        """The index that a request means: the server's own unless it names another. Only the server says where."""
+        if name in (AUTO, self._index.partition(":")[0]):
+            return self._index
+        if name.partition(":")[0] == "milvus":
+            raise Problem(422, "index milvus: only the address that this server was started with (--index) is asked.")
+        return name
 
     async def searching(self, call: Callable[[Collection], T], *, method: str = "", unhurried: bool = False) -> T:
         """Run a search by that method, in the seconds a search may take; one that is `unhurried` may take longer.
@@ -212,7 +222,9 @@ class Library:
             while name in self._served:
                 number += 1
                 name = f"{base}-{number}"
-            served = self._served[name] = Served(name, inside, seconds=self.settings.search_seconds)
+            served = self._served[name] = Served(
+                name, inside, seconds=self.settings.search_seconds, index=self.settings.index
+            )
             return served
 
     def get(self, name: str) -> Served:

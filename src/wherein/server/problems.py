@@ -38,7 +38,11 @@ _KINDS: Final = {
 
 
 BROKEN: Final = "something broke in wherein; its log has the details."
-_LOCKED: Final = "another process is writing to the collection. Wait for it to end, then try again."
+_UNTOLD: Final = {
+    errors.CollectionLocked: "another process is writing to the collection. Wait for it to end, then try again.",
+    errors.IndexUnavailable: "the index that this server asks cannot be used now. Try again, or ask the index exact.",
+}
+"""What is said of errors that tell about the server's machine: who writes, and where an index lies."""
 
 
 class Problem(Exception):
@@ -59,7 +63,7 @@ def of_error(error: errors.WhereinError) -> tuple[int, dict[str, Any]]:
     """The status and body of an error that the engine raised on purpose."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     # Which process and whose it is stays on this machine.
-    message = _LOCKED if isinstance(error, errors.CollectionLocked) else str(error)
+    message = next((said for kind, said in _UNTOLD.items() if isinstance(error, kind)), str(error))
     return status, body(status, message, type(error).__name__)
 
 

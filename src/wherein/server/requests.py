@@ -204,7 +204,7 @@ def _ranking(
     seen = 0 if known is None else len(known[0]) + len(known[0].rejected)
     depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (seen or asked.k))
     started = time.perf_counter()
-    options = asked.model_dump(include=_OPTIONS)
+    options = {**asked.model_dump(include=_OPTIONS), "index": served.index_of(asked.index)}
     ranking = collection.search(query, **{**options, "k": depth})
     while len(ranking) < needed and len(ranking) + len(ranking.rejected) == depth and not _is_whole(ranking):
         depth *= _GROWTH

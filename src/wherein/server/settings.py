@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from wherein.errors import InputError
+from wherein.plugins import AUTO
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 EVERYWHERE: Final = ("0.0.0.0", "::", "")
@@ -25,6 +26,8 @@ class Settings:
     """Further names in the Host header that are answered."""
     index_roots: tuple[Path, ...] = ()
     """Folders below which the page may index; by default the roots of the served collections."""
+    index: str = AUTO
+    """The index that is asked; a request may name another only if it has no address."""
     reports: Path | None = None
     """A folder of benchmark reports to browse."""
     max_upload_bytes: int = 32 << 20

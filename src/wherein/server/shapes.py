@@ -110,7 +110,7 @@ class SearchIn(Filters):
     frames: bool = False
     """Every image of a video as a hit of its own; else the best stands for its clip."""
     index: Annotated[str, Field(max_length=50, pattern="^[a-z0-9_:-]+$")] = "auto"
-    """The index that is asked."""
+    """The index that is asked, as `exact` or `milvus`; `auto`: the one that the server or the collection keeps."""
     min_confidence: Fraction | None = None
     """Reject hits less likely to be right than this; the best of them come back as `rejected`."""
     liked: Annotated[list[ImageId], Field(max_length=200)] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ from wherein.store.database import Cursor, connect
 from wherein.store.mending import UNFINISHED, Mending
 from wherein.store.schema import COUNTING, LATER_TABLES, TABLES
 from wherein.store.shards import Written
-from wherein.values.records import FileRecord, Filter, ImageRecord
+from wherein.values.records import Facts, FileRecord, Filter, ImageRecord
 from wherein.values.region import Box
 
 
@@ -429,6 +430,18 @@ class Catalogue(Mending):
             (image,),
         )
         return dict(rows.fetchall())
+
+    def facts(self, images: Sequence[int]) -> dict[int, Facts]:
+        """What is told of some images, by key."""
+        keys = json.dumps(list(images))
+        among = "IN (SELECT value FROM json_each(?))"
+        tags = dict[int, list[str]]()
+        for image, tag in self._db.execute(
+            f"SELECT image, tag FROM tags WHERE image {among} ORDER BY tag", (keys,)
+        ).fetchall():
+            tags.setdefault(image, []).append(tag)
+        rows = self._db.execute(f"SELECT id, image_id, taken FROM images WHERE id {among}", (keys,)).fetchall()
+        return {key: Facts(image_id, taken, tuple(tags.get(key, ()))) for key, image_id, taken in rows}
 
     def put_skipped(self, record: FileRecord, *, means: str, reason: str) -> None:
         """Remember a file that could not be used, so that it is tried again only when it, or the means, change."""

@@ -138,6 +138,31 @@ class AddReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """What is told of an image beside its embeddings."""
+
+    image_id: str
+    taken: float
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What a push of one layer to an index elsewhere did, in rows, and how well that index finds."""
+
+    layer: str
+    sent: int
+    removed: int
+    rows: int
+    """Rows that it holds now."""
+    kind: str
+    """The type of index, as the server calls it."""
+    recall: float
+    """Of the best ten images of rows of the layer, how many it finds."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far an `add` is, in files; or how far what a first search needs is, in pieces."""
 
