@@ -8,6 +8,7 @@ from wherein.kernels import load_kernel
 from wherein.kernels.asmk import POWER, Asmk, Signs
 from wherein.kernels.bow import inverse_frequency
 from wherein.kernels.codebook import Codebook
+from wherein.kernels.mean import mean
 from wherein.kernels.vlad import vlad
 
 Rows = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
@@ -98,3 +99,12 @@ def test_features_that_are_worth_nothing_are_as_if_they_were_not_there(word: str
     assert kernel.scores(query, np.ones(40, np.float32)).tolist() == pytest.approx(
         kernel.scores(query).tolist(), abs=1e-5
     )
+
+
+def test_mean_by_hand() -> None:
+    centre = np.array([0.5, 0.0], np.float32)
+    found = mean(np.array([[0.5, 1.0], [1.5, 0.0]], np.float32), centre)
+    assert found.tolist() == pytest.approx([np.sqrt(0.5), np.sqrt(0.5)])  # (0, 1) + (1, 0)
+    assert mean(np.zeros((0, 2), np.float32), centre).tolist() == [0, 0]
+    weighed = mean(np.array([[0.5, 1.0], [1.5, 0.0]], np.float32), centre, np.array([1.0, 0.0], np.float32))
+    assert weighed.tolist() == pytest.approx([0, 1])

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 import wherein
 from wherein.cli import app
 from wherein.errors import InputError, QueryError, SpecError
+from wherein.search.engine import Candidate
+from wherein.search.steps.hypergraph import communities, entropy, joined
 from wherein.values.method import Method, Words
 
 Cover = Callable[..., Any]
@@ -58,6 +60,8 @@ def photo(pixels: Any) -> Any:
         "bow@300",
         "bow+sp~affine",
         "bow+sp+propagate",
+        "bow+sp+hypergraph",
+        "mean",
         "toy+dba+bow+sp",
         "vlad+qe",
         "vlad+dba",
@@ -134,7 +138,7 @@ def test_a_region_of_the_example_is_enough(covers: wherein.Collection, cover: Co
     assert {hit.image_id for hit in covers.search(both, method="bow+sp", k=2)} == {"cover1.png", "cover6.png"}
 
 
-@pytest.mark.parametrize("kernel", ["bow", "vlad", "asmk"])
+@pytest.mark.parametrize("kernel", ["bow", "vlad", "asmk", "mean"])
 def test_regions_of_images_say_where(covers: wherein.Collection, cover: Cover, kernel: str) -> None:
     scene = np.full((640, 480, 3), 120, np.uint8)
     scene[320:, 240:] = cover(40)
@@ -205,10 +209,53 @@ def test_a_hit_that_only_a_hit_shows_inherits(covers: wherein.Collection, cover:
     assert {hit.image_id: hit.inliers or 0 for hit in passed}["blurred"] >= plain["blurred"]
 
 
+def test_verification_travels_over_several_hops_along_regions(covers: wherein.Collection, cover: Cover) -> None:
+    """Blurred copies inherit from sharper ones; what stands beside the thing in one of them does not."""
+    a = cover(80, size_wh=(300, 300))
+    import cv2
+
+    soft = np.asarray(cv2.GaussianBlur(a, (0, 0), 1.6), np.uint8)
+    softer = np.asarray(cv2.GaussianBlur(a, (0, 0), 2.8), np.uint8)
+    other = cover(81, size_wh=(300, 300))
+    covers.add(
+        ("soft", soft), ("softer", softer), ("pair", np.concatenate([soft, other], axis=1)), ("other", other),
+        layers=LAYERS,
+    )  # fmt: skip
+    part = wherein.Part(image=a, box=wherein.Box(0.0, 0.0, 0.6, 0.6))
+    plain = {hit.image_id: hit.inliers or 0 for hit in covers.search(part, method="bow+sp", k=13)}
+    once = {hit.image_id: hit.inliers or 0 for hit in covers.search(part, method="bow+sp+propagate", k=13)}
+    far = {hit.image_id: hit.inliers or 0 for hit in covers.search(part, method="bow+sp+hypergraph", k=13)}
+    assert all(far[name] >= plain[name] for name in plain)
+    assert far["softer"] >= once["softer"]
+    assert far["pair"] > 0
+    # What stands beside it in the pair is not the example: its own picture inherits nothing.
+    assert far["other"] == 0
+    assert all(far[name] == 0 for name in far if name.startswith("cover"))
+
+
+def test_communities_and_their_entropy() -> None:
+    near = {(1, 2), (2, 3), (5, 6)}
+    groups = communities([1, 3, 2, 4, 5, 6], lambda a, b: (min(a, b), max(a, b)) in near)
+    assert sorted(map(sorted, groups)) == [[1, 2, 3], [4], [5, 6]]
+    assert communities([], lambda a, b: True) == []
+    assert entropy([4]) == 0
+    assert entropy([1, 1, 1]) == pytest.approx(np.log(3))
+    assert entropy([]) == 0
+
+
+def test_an_heir_of_two_hits_spans_both_regions() -> None:
+    one = Candidate(1, 0.5, box=wherein.Box(0.0, 0.0, 0.5, 0.5), inliers=20)
+    two = Candidate(1, 0.5, box=wherein.Box(0.4, 0.4, 0.9, 0.8), inliers=30)
+    assert joined(None, one) is one
+    both = joined(one, two)
+    assert (both.inliers, both.box) == (30, wherein.Box(0.0, 0.0, 0.9, 0.8))
+
+
 @pytest.mark.parametrize(
     ("method", "said"),
     [
         ("bow+propagate", "put it after sp"),
+        ("bow+hypergraph", "put it after sp"),
         ("bow+dba", "use vlad or an encoder"),
         ("toy+theoretical+dba", "leave out theoretical"),
         ("bow+diffusion", "after an encoder or vlad, as mini\\+diffusion"),
@@ -359,7 +406,9 @@ def test_kernel_words_parse_and_name_their_layer(word: str, words: Words) -> Non
     assert method.layers == ("global", f"local:{words.features}" if words.features else "local")
 
 
-@pytest.mark.parametrize(("method", "said"), [("bow@many", "is no number of words"), ("bag", "Local: bow, vlad, asmk")])
+@pytest.mark.parametrize(
+    ("method", "said"), [("bow@many", "is no number of words"), ("bag", "Local: bow, vlad, asmk, mean")]
+)
 def test_wrong_words_are_answered(method: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         Method.parse(method)

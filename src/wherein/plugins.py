@@ -38,6 +38,7 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
         "bow": "wherein.kernels.bow:BagOfWords",
         "vlad": "wherein.kernels.vlad:Vlad",
         "asmk": "wherein.kernels.asmk:Asmk",
+        "mean": "wherein.kernels.mean:Mean",
     },
     "localizers": {
         "similar": "wherein.localizers.similar:SimilarLocalizer",
@@ -62,6 +63,7 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
         "locate": "wherein.search.steps.locate:LOCATE",
         "segrank": "wherein.search.steps.segrank:SEGRANK",
         "sp": "wherein.search.steps.sp:SP",
+        "hypergraph": "wherein.search.steps.hypergraph:HYPERGRAPH",
         "propagate": "wherein.search.steps.propagate:PROPAGATE",
         "qe": "wherein.search.steps.qe:QE",
         "diffusion": "wherein.search.steps.diffusion:DIFFUSION",

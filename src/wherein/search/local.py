@@ -22,6 +22,7 @@ from wherein.images.image import decode
 from wherein.kernels import Kernel, load_kernel, own_words
 from wherein.kernels.bow import spans
 from wherein.kernels.codebook import Codebook, default_words
+from wherein.kernels.mean import Mean
 from wherein.kernels.vlad import Vlad
 from wherein.search.expansion import Weighting, augment
 from wherein.store.derived import Derived
@@ -123,7 +124,7 @@ class LocalIndex:
 
     def augmented(self, weighting: Weighting) -> LocalIndex:
         """With each document's embedding moved towards its neighbours."""
-        if not isinstance(self.kernel, Vlad):
+        if not isinstance(self.kernel, Vlad | Mean):
             raise QueryError(f"{self.score_kind} compares words, and dba moves embeddings: use vlad or an encoder.")
         return replace(self, kernel=self.kernel.moved(augment(self.kernel.embeddings, weighting=weighting)))
 

@@ -86,6 +86,11 @@ class Verifier:
         nats = self._nats(region, found, centred=True) * inherited / max(found.inliers, 1)
         return _outlined(replace(one, score=one.score + nats), replace(found, inliers=inherited), stored.size_wh)
 
+    def share_something(self, one: int, other: int) -> bool:
+        """Whether two stored images show a thing that can be verified."""
+        first, second = self.local.features(one), self.local.features(other)
+        return first is not None and second is not None and self._verify(first, second).inliers > 0
+
     def _nats(self, query: LocalFeatures, found: Verification, *, centred: bool) -> float:
         """What inliers add to a score in nats; in a whole photo (`centred`) those in its middle count most."""
         if not self.evidence:
