@@ -151,8 +151,8 @@ def test_a_shard_number_is_never_given_twice(catalogue: Catalogue) -> None:
 
 def test_skipped_files_are_remembered_per_root_and_forgotten(catalogue: Catalogue) -> None:
     with catalogue.transaction():
-        catalogue.put_skipped(FileRecord("", "a.jpg", 5, 6), means="m", reason="is empty")
-        catalogue.put_skipped(FileRecord("other", "a.jpg", 7, 8), means="m", reason="is torn")
+        catalogue.put_skipped(FileRecord("", "a.jpg", 5, 6), conditions="m", reason="is empty")
+        catalogue.put_skipped(FileRecord("other", "a.jpg", 7, 8), conditions="m", reason="is torn")
     assert catalogue.skipped("") == {"a.jpg": (5, 6, "m", "is empty")}
     with catalogue.transaction():
         catalogue.drop_skipped([("", "a.jpg")])

@@ -4,12 +4,15 @@ import json
 import math
 import runpy
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import wherein
+from wherein.store.migrations import MIGRATIONS
 
 Answers = dict[str, Any]
 FORMATS = Path(__file__).parent / "formats"
@@ -19,6 +22,7 @@ OUTLINED_ANEW = ("toy+segrank", "toy+locate")
 """Release 0.1 matched an example patch by patch; now the same picture is outlined whole, others by what they show."""
 WHOLE = str(wherein.Box(0.0, 0.0, 1.0, 1.0))
 MAKE = runpy.run_path(str(FORMATS / "make.py"))
+PICTURES = [picture for _, picture in MAKE["pictures"]()]
 
 
 @pytest.fixture(params=VERSIONS, scope="module")
@@ -27,9 +31,8 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     home = FORMATS / request.param
     folder = tmp_path_factory.mktemp("format") / "collection"
     shutil.copytree(home / "collection", folder)
-    images = [picture for _, picture in MAKE["pictures"]()]
     with wherein.open(folder) as collection:
-        now = MAKE["answers"](collection, images)
+        now = MAKE["answers"](collection, PICTURES)
     return json.loads((home / "answers.json").read_text("utf-8")), now
 
 
@@ -62,3 +65,29 @@ def test_what_was_written_before_answers_as_before(method: str, told: tuple[Answ
             box = WHOLE if hit[3] is None and method in REGIONS else hit[3]
             assert known[hit[0]][3:] == [box, *hit[4:]], f"{name}: where in {hit[0]}, and its inliers"
             assert known[hit[0]][2] == (None if hit[2] is None else pytest.approx(hit[2], abs=1e-4)), name
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_next_writer_brings_an_older_collection_to_this_version(version: str, tmp_path: Path) -> None:
+    folder = tmp_path / "collection"
+    shutil.copytree(FORMATS / version / "collection", folder)
+    with wherein.open(folder) as collection:
+        before = collection.image_ids()
+        collection.add(("another", PICTURES[0]))
+        assert sorted({*before, "another"}) == collection.image_ids()
+    with closing(sqlite3.connect(folder / "catalogue.sqlite")) as db:
+        assert db.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
+        assert "conditions" in {row[1] for row in db.execute("PRAGMA table_info(skipped)")}
+
+
+def test_a_catalogue_of_a_newer_minor_version_is_used_as_it_is(tmp_path: Path) -> None:
+    with wherein.open(tmp_path, create=True, encoder="toy") as collection:
+        collection.add(("one", PICTURES[0]))
+    with closing(sqlite3.connect(tmp_path / ".wherein" / "catalogue.sqlite")) as db:
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 5}")
+        db.execute("CREATE TABLE palettes(image INTEGER, colours TEXT)")
+    with wherein.open(tmp_path) as collection:
+        collection.add(("two", PICTURES[1]))
+        assert collection.image_ids() == ["one", "two"]
+    with closing(sqlite3.connect(tmp_path / ".wherein" / "catalogue.sqlite")) as db:
+        assert db.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS) + 5

@@ -196,6 +196,20 @@ def test_a_broken_manifest_says_the_way_out(tmp_path: Path, text: str) -> None:
         Store(tmp_path)
 
 
+def test_what_a_newer_minor_version_wrote_in_the_manifest_is_read_over_and_kept(store: Store) -> None:
+    path = store.folder / "manifest.json"
+    store.add_layers([GLOBAL])
+    document = json.loads(path.read_text())
+    document["palette"] = ["red"]
+    document["layers"][GLOBAL.name]["codec"] = "zstd"
+    path.write_text(json.dumps(document))
+    store.refresh()
+    assert store.manifest.layers[GLOBAL.name] == GLOBAL
+    store.serve("toy:8")
+    after = json.loads(path.read_text())
+    assert (after["palette"], after["layers"][GLOBAL.name]["codec"], after["encoder"]) == (["red"], "zstd", "toy:8")
+
+
 def test_a_manifest_of_a_newer_format_says_to_upgrade(store: Store) -> None:
     path = store.folder / "manifest.json"
     document = json.loads(path.read_text())

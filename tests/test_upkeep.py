@@ -142,7 +142,7 @@ def test_a_collection_that_a_missing_extra_emptied_comes_back(
     with store.catalogue.transaction():  # what earlier versions left: every file skipped and buried
         for path, (_, size, mtime) in store.catalogue.files("").items():
             record = FileRecord("", path, size, mtime)
-            store.catalogue.put_skipped(record, means="max_pixels=400000000 av", reason="needs an extra")
+            store.catalogue.put_skipped(record, conditions="max_pixels=400000000 av", reason="needs an extra")
             store.catalogue.bury_path("", path)
     assert len(collection) == 0
     encoding_is_forbidden()

@@ -129,8 +129,8 @@ with wherein.open(sys.argv[1], create=True, encoder="toy") as collection:
 @pytest.mark.parametrize(
     ("step", "time_"),
     [
-        pytest.param("wherein.store.manifest.write_durably", 1, id="before the first manifest"),
-        pytest.param("wherein.store.manifest.write_durably", 3, id="before the layers are known"),
+        pytest.param("wherein.store.manifest.write_guarded", 1, id="before the first manifest"),
+        pytest.param("wherein.store.manifest.write_guarded", 3, id="before the layers are known"),
         pytest.param("wherein.files.sync_folder", 5, id="between a shard's rename and its sync"),
         pytest.param("wherein.store.store.write_array", 2, id="between two shards of one commit"),
         pytest.param("wherein.store.catalogue.Catalogue.put_rows", 2, id="inside a transaction"),

@@ -32,8 +32,8 @@ _LOG: Final = logging.getLogger("wherein.indexing")
 _COMMIT_FILES: Final = 1024
 _COMMIT_SECONDS: Final = 3.0
 _EXTRAS: Final = ("av", "pillow_heif", "rawpy")
-_NO_MEANS: Final = ""
-"""The means of what is left out for a reason that may pass at any time: no real ones equal it, so it is tried again."""
+_ANY_CONDITIONS: Final = ""
+"""The conditions of a file that is left out for a reason that may pass: none equal it, so the file is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Sync:
         self._on_progress = on_progress
         self._stages = Stages(encoder, settings.kinds, max_pixels=settings.max_pixels, every=settings.every)
         self._wanted = [layer.name for layer in self._stages.layers]
-        self._means = _means(settings)
+        self._conditions = _conditions(settings)
         self._report = AddReport()
         self._tasks = dict[tuple[str, str], Task]()
         self._fresh = set[tuple[str, str]]()
@@ -158,7 +158,7 @@ class Sync:
                 self._report.unchanged += 1
             elif (size, mtime) == (found.size, found.mtime_ns):
                 self._incomplete[root, path] = task
-            elif path in skipped and skipped[path][:3] == (found.size, found.mtime_ns, self._means):
+            elif path in skipped and skipped[path][:3] == (found.size, found.mtime_ns, self._conditions):
                 again.add(path)
                 self._skip(Skip(str(found.path), skipped[path][3]))
             else:
@@ -259,8 +259,8 @@ class Sync:
         with catalogue.transaction():
             catalogue.drop_skipped(forget)
             for skipped in skips:
-                means = _NO_MEANS if skipped.passing else self._means
-                catalogue.put_skipped(skipped.file, means=means, reason=skipped.reason)
+                conditions = _ANY_CONDITIONS if skipped.passing else self._conditions
+                catalogue.put_skipped(skipped.file, conditions=conditions, reason=skipped.reason)
                 if not skipped.passing:  # it may have been an image once; what it showed is no longer there
                     catalogue.bury_path(skipped.file.root, skipped.file.path)
 
@@ -361,7 +361,7 @@ class Sync:
         self._on_progress(Progress(self._done, self._total))
 
 
-def _means(settings: Settings) -> str:
+def _conditions(settings: Settings) -> str:
     """What decides whether a file can be read, besides the file: a skipped one is tried again when this changes.
 
     It begins with a number that is raised when such files may be readable by a newer wherein.

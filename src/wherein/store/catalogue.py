@@ -12,7 +12,8 @@ from wherein.errors import CollectionChanged
 from wherein.files import create
 from wherein.store.database import Cursor, connect
 from wherein.store.mending import UNFINISHED, Mending
-from wherein.store.schema import COUNTING, LATER_TABLES, TABLES
+from wherein.store.migrations import MIGRATIONS, migrate, version_of
+from wherein.store.schema import TABLES
 from wherein.store.shards import Written
 from wherein.values.records import Facts, FileRecord, Filter, ImageRecord
 from wherein.values.region import Box
@@ -65,15 +66,15 @@ class Catalogue(Mending):
             return
         with self.transaction():  # two processes may get here at once; the second finds the first one's tables
             if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                for statement in (*TABLES.split(";\n"), *COUNTING):
+                for statement in TABLES.split(";\n"):
                     self._db.execute(statement)
+                migrate(self._db)
 
-    def count_changes(self) -> None:
-        """Count what is changed from now on, where an older version did not."""
-        if self.changes() < 0:
+    def migrate(self) -> None:
+        """Bring the tables of an older version to those of this one; the caller is the one writer."""
+        if version_of(self._db) < len(MIGRATIONS):
             with self.transaction():
-                for statement in COUNTING:
-                    self._db.execute(statement)
+                migrate(self._db)
 
     def version(self) -> int:
         """A number that changes when another connection commits."""
@@ -397,7 +398,6 @@ class Catalogue(Mending):
 
     def put_links(self, root: str, scope: str, links: Mapping[str, str]) -> None:
         """Where links lead by which files of a root are reached, path → target; those below `scope` are replaced."""
-        self._db.execute(LATER_TABLES)
         below = f"{scope}/" if scope else ""
         self._db.execute(
             "DELETE FROM links WHERE root = ? AND (path = ? OR substr(path, 1, ?) = ?)",
@@ -443,9 +443,9 @@ class Catalogue(Mending):
         rows = self._db.execute(f"SELECT id, image_id, taken FROM images WHERE id {among}", (keys,)).fetchall()
         return {key: Facts(image_id, taken, tuple(tags.get(key, ()))) for key, image_id, taken in rows}
 
-    def put_skipped(self, record: FileRecord, *, means: str, reason: str) -> None:
-        """Remember a file that could not be used, so that it is tried again only when it, or the means, change."""
-        values = (record.root, record.path, record.size, record.mtime_ns, means, reason)
+    def put_skipped(self, record: FileRecord, *, conditions: str, reason: str) -> None:
+        """Remember a file that could not be used, so that it is tried again only when it, or the conditions, change."""
+        values = (record.root, record.path, record.size, record.mtime_ns, conditions, reason)
         self._db.execute("INSERT OR REPLACE INTO skipped VALUES (?,?,?,?,?,?)", values)
 
     def drop_skipped(self, paths: Iterable[tuple[str, str]]) -> None:
@@ -458,8 +458,8 @@ class Catalogue(Mending):
         return self._db.execute("UPDATE files SET gone = 1 WHERE root = ? AND NOT gone", (root,)).rowcount
 
     def skipped(self, root: str) -> dict[str, tuple[int, int, str, str]]:
-        """path → (size, mtime_ns, means, reason) of a root."""
-        found = self._db.execute("SELECT path, size, mtime_ns, means, reason FROM skipped WHERE root = ?", (root,))
+        """path → (size, mtime_ns, conditions, reason) of a root."""
+        found = self._db.execute("SELECT path, size, mtime_ns, conditions, reason FROM skipped WHERE root = ?", (root,))
         return {row[0]: row[1:] for row in found.fetchall()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -14,6 +14,7 @@ from wherein.errors import CollectionCorrupt
 from wherein.store.copies import write_guarded
 
 FORMAT: Final = 1
+"""The major version of what is on disk: it is raised when older versions could not read it."""
 THUMBS: Final = "thumbs"
 """The kind and the name of the layer of small JPEGs."""
 
@@ -49,9 +50,12 @@ class Manifest:
     index: str = ""
     """The index that it was told to keep: exact or compressed; empty: as its size calls for."""
 
+    unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The document as it was read: what newer versions wrote there is kept when this one writes."""
+
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read and check a manifest."""
+        """Read and check a manifest; keys that only newer versions know are left alone."""
         try:
             values: dict[str, Any] = json.loads(path.read_text("utf-8"))
             if values["format"] != FORMAT:
@@ -59,14 +63,14 @@ class Manifest:
                     f"{path}: has format {values['format']}, this wherein reads {FORMAT}. "
                     "Upgrade wherein, or index into a new collection."
                 )
-            layers = {n: Layer(**{**v, "shape": tuple(v["shape"])}) for n, v in values["layers"].items()}
             return cls(
                 str(values["encoder"]),
                 dict(values["roots"]),
-                layers,
+                {name: _layer(layer) for name, layer in values["layers"].items()},
                 values.get("every"),
                 bool(values.get("follow_links")),
                 str(values.get("index", "")),
+                values,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CollectionCorrupt(
@@ -75,9 +79,19 @@ class Manifest:
 
     def write(self, path: Path) -> None:
         """Replace the manifest in one step."""
-        layers = {name: asdict(layer) for name, layer in self.layers.items()}
-        document = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
+        before = self.unknown.get("layers", {})
+        layers = {name: {**before.get(name, {}), **asdict(layer)} for name, layer in self.layers.items()}
+        known = {"format": FORMAT, "encoder": self.encoder, "roots": dict(self.roots), "layers": layers}
+        own = {one.name for one in fields(self)}
+        document = {key: value for key, value in self.unknown.items() if key not in own} | known
         document |= {} if self.every is None else {"every": self.every}
         document |= {"follow_links": True} if self.follow_links else {}
         document |= {"index": self.index} if self.index else {}
         write_guarded(path.parent, path.name, json.dumps(document, indent=2, ensure_ascii=False).encode())
+
+
+def _layer(values: Mapping[str, Any]) -> Layer:
+    """A layer from what the manifest says of it."""
+    known = {own.name for own in fields(Layer)}
+    told = {key: value for key, value in values.items() if key in known}
+    return Layer(**{**told, "shape": tuple(values["shape"])})

@@ -1,4 +1,4 @@
-"""The tables of the catalogue."""
+"""The tables of the catalogue, as the first version made them; `migrations.py` says what changed since."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LATER_TABLES: Final = """
 CREATE TABLE IF NOT EXISTS links(
   root TEXT NOT NULL, path TEXT NOT NULL, target TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
 """
-"""Tables that older collections lack; a writer adds them, a reader does without."""
+"""Which links led to a file."""
 
 COUNTING: Final = (
     "CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
@@ -49,4 +49,4 @@ COUNTING: Final = (
         for act in ("INSERT", "UPDATE", "DELETE")
     ),
 )
-"""What counts changes, also those of older versions that know nothing of it: a writer adds it where it is missing."""
+"""What counts changes, also those of older versions that know nothing of it."""

@@ -101,7 +101,7 @@ class Store:
         """Hold the one writer's place; who still has not got it after `patience` seconds is told who has it."""
         with writers_place(self.folder, patience=patience):
             self.refresh()
-            self.catalogue.count_changes()
+            self.catalogue.migrate()
             self.sweep()
             try:
                 yield
