@@ -62,6 +62,15 @@ def test_a_collection_on_a_read_only_disk_is_searched_in_memory(shelf: Path) -> 
     assert not (shelf / ".wherein" / "derived").exists()
 
 
+@pytest.mark.skipif(not _may_mount(), reason="nobody may mount anything here")
+def test_a_collection_on_a_read_only_disk_is_verified(shelf: Path) -> None:
+    words = f"mount --bind {shelf} {shelf} && mount -o remount,ro,bind {shelf}"
+    check = ["sh", "-c", f'{words} && exec "$0" -m wherein check -c {shelf}', sys.executable]
+    run = subprocess.run(["unshare", "-rm", *check], capture_output=True, text=True, timeout=120)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.endswith("all intact\n")
+
+
 def test_where_derived_cannot_be_written_all_handles_share_what_is_in_memory(shelf: Path, cover: Cover) -> None:
     (shelf / ".wherein" / "derived").write_text("a file where the folder should be")
     with wherein.open(shelf) as one, wherein.open(shelf) as other:

@@ -6,6 +6,7 @@ were written after it; without a copy, everything is. Tags are in copies only.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -28,7 +29,7 @@ def mend(folder: Path, *, repair: bool = True) -> list[str]:
     """Make a collection openable; returns what was wrong and done, in sentences. Nobody else may have it open."""
     if not any((folder / name).exists() for name in ("manifest.json", "catalogue.sqlite", "shards", COPIES)):
         raise CollectionNotFound(f"{folder}: is not a collection. Make one with `wherein index FOLDER`.")
-    if not repair:
+    if not repair or not os.access(folder, os.W_OK):  # what may only be read can still be looked through
         return _flaws(folder)
     with writers_place(folder):
         notes = [f"{path.relative_to(folder).as_posix()}: {said}" for path, said in mend_guarded(folder, repair=True)]
@@ -63,7 +64,7 @@ def _catalogue_flaws(folder: Path) -> list[str]:
     if not path.is_file() or not path.stat().st_size:
         return ["is lost"] if has_rows else []
     try:
-        with closing(Catalogue(path)) as catalogue:
+        with closing(Catalogue(path, read_only=not os.access(folder, os.W_OK))) as catalogue:
             return catalogue.flaws() or (
                 [] if is_as_noted(folder, catalogue.changes()) else ["its bytes are not those that were written"]
             )
