@@ -153,8 +153,13 @@ class Broken(ToyEncoder):
         pytest.param(Broken(lambda e: replace(e, global_=e.global_ * 2)), "unit norm", id="vectors that are too long"),
         pytest.param(
             Broken(lambda e: replace(e, global_=unit(e.global_ + len(e.global_)))),
-            "batch changes",
+            "batch changes its global_",
             id="batches that matter",
+        ),
+        pytest.param(
+            Broken(lambda e: replace(e, patches=None if e.patches is None else e.patches / (1 + len(e.patches)))),
+            "batch changes its patches",
+            id="batches that matter to patches",
         ),
         pytest.param(Broken(lambda e: e, digest="1"), "digest", id="a digest that says nothing"),
         pytest.param(

@@ -32,6 +32,17 @@ def test_the_instrument_sees_the_queue_of_a_program_that_loads_onnxruntime_first
     assert "onnxruntime.db" in left_behind(tmp_path / "home", "onnxruntime")
 
 
+def test_the_hub_is_told_nothing() -> None:
+    code = (
+        "from wherein.encoders.hf.runtime import library\n"
+        "print(library('huggingface_hub.constants', 'test').HF_HUB_DISABLE_TELEMETRY)"
+    )
+    telling = ("HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK", "DISABLE_TELEMETRY", "HF_HUB_OFFLINE")
+    unset = {name: value for name, value in os.environ.items() if name not in telling}
+    done = subprocess.run([sys.executable, "-c", code], env=unset, check=True, capture_output=True, text=True)
+    assert done.stdout == "True\n"
+
+
 def test_training_scripts_load_onnxruntime_with_its_telemetry_off(tmp_path: Path) -> None:
     training = Path(__file__).parents[2] / "training"
     loading = [file.name for file in training.glob("*.py") if "import onnxruntime" in file.read_text()]

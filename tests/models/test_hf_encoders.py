@@ -289,6 +289,8 @@ def test_a_missing_library_names_the_one_command(toy: Toy, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtra, match=r"pip install 'wherein\[hf\]'"):
         load(f"hf:{toy('clip')}")
+    with pytest.raises(MissingExtra, match=r"pip install 'wherein\[hf\]'"):  # said before a download is
+        load("hf:somebody/a-model-that-is-not-here")
 
 
 def test_a_collection_finds_with_a_model_and_keeps_the_old_one_until_the_new_is_complete(

@@ -130,8 +130,12 @@ def check_encoder(encoder: Encoder) -> None:
         _check_vectors(encoder, "several", encoded.several, (n, encoder.vectors, encoder.dim))
     for number, picture in enumerate(pictures):
         alone = encoder.images(encoder.prepare(picture)[None])
-        same = np.allclose(alone.global_[0], encoded.global_[number], atol=1e-4)
-        _require(encoder, same, "an image's batch changes its embedding")
+        for name in ("global_", "patches", "dense", "several"):
+            one, many = getattr(alone, name), getattr(encoded, name)
+            same = one is None or many is None or np.allclose(one[0], many[number], atol=1e-4)
+            _require(encoder, same, f"an image's batch changes its {name}")
+    again = encoder.images(batch).global_
+    _require(encoder, np.allclose(again, encoded.global_, atol=1e-4), "the same images give other embeddings")
     _require(encoder, encoder.images(batch[:0]).global_.shape == (0, encoder.dim), "no images must give (0, d)")
     _require(encoder, len(encoder.digest) >= 8, "digest has fewer than 8 characters")
     _require(encoder, encoder.batch >= 1 and bool(encoder.device), "device and batch must be stated")

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from wherein.encoders.hf.runtime import library, remote_code_allowed, transformers_for
+from wherein.encoders.hf.runtime import library, remote_code_allowed, require_libraries, transformers_for
 from wherein.errors import SpecError
 
 FILES: Final = ("*.json", "*.txt", "*.model", "*.safetensors")
@@ -48,6 +48,7 @@ class HubModel:
 
     def __init__(self, spec: str, named: Named) -> None:
         self.spec, self.named = spec, named
+        require_libraries(spec)  # before anything is fetched
         self.folder = find_folder(named, spec)
         self.config: dict[str, Any] = _read(self.folder / "config.json", spec)
 

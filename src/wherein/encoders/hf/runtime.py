@@ -7,6 +7,7 @@ import sys
 import warnings
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 from wherein.errors import MissingExtra, SpecError
@@ -20,6 +21,7 @@ QUIET: Final = {
 """Read by the libraries when they are loaded: they send nothing to their makers."""
 DEVICES: Final = ("auto", "cpu", "cuda", "mps")
 PRECISIONS: Final = ("auto", "half", "full")
+_LIBRARIES: Final = ("torch", "transformers", "huggingface_hub")
 _OPERATORS: Final = ("nms", "qnms")
 """Compiled operators of torchvision that its Python files describe when they are imported."""
 
@@ -37,6 +39,17 @@ def library(name: str, spec: str) -> Any:
             return import_module(name)
     except ImportError as error:
         raise MissingExtra(f"{spec} needs an extra ({error.name} is missing): pip install 'wherein[hf]'.") from None
+
+
+def require_libraries(spec: str) -> None:
+    """Refuse a spec whose libraries are not installed, without loading them."""
+    for name in _LIBRARIES:
+        try:
+            missing = find_spec(name) is None
+        except ValueError:  # a module that is barred from being imported
+            missing = True
+        if missing:
+            raise MissingExtra(f"{spec} needs an extra ({name} is missing): pip install 'wherein[hf]'.")
 
 
 def torch_for(spec: str) -> Any:
