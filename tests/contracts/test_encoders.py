@@ -157,7 +157,9 @@ class Broken(ToyEncoder):
             id="batches that matter",
         ),
         pytest.param(
-            Broken(lambda e: replace(e, patches=None if e.patches is None else e.patches / (1 + len(e.patches)))),
+            Broken(
+                lambda e: replace(e, patches=None if e.patches is None else e.patches / np.float32(1 + len(e.patches)))
+            ),
             "batch changes its patches",
             id="batches that matter to patches",
         ),
