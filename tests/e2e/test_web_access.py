@@ -83,6 +83,7 @@ PLACES: dict[str, tuple[str, Act]] = {
     "curate": ("/?view=curate", drawn),
     "annotate": ("/?view=annotate", drawn),
     "describing a region": ("/?view=annotate", describe),
+    "label": ("/?view=label", drawn),
     "study": ("/?view=study", drawn),
     "reports": ("/?view=reports", drawn),
     "index": ("/?view=index", drawn),

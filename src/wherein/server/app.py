@@ -26,11 +26,13 @@ from wherein.server.routes import (
     curate,
     explore,
     jobs,
+    label,
     search,
     selections,
     status,
     study,
     upkeep,
+    votes,
 )
 from wherein.server.settings import Settings
 from wherein.server.shapes import ErrorAnswer
@@ -42,7 +44,7 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_ROUTES: Final = (status, collections, search, selections, curate, annotate, study, explore, jobs, upkeep)
+_ROUTES: Final = (status, collections, search, selections, curate, annotate, label, votes, study, explore, jobs, upkeep)
 
 
 def create_app(folders: Sequence[Path], settings: Settings | None = None) -> FastAPI:

@@ -11,10 +11,12 @@ export async function show(view) {
   const authors = await get(at(state.collection, "/annotations"));
   const author = h("input", { type: "text", value: localStorage.getItem("author") ?? "", required: true, maxlength: "60", "aria-label": "Your name", placeholder: "your name" });
   const run = h("select", { "aria-label": "Run" }, RUNS.map(([value, label]) => h("option", { value }, label)));
+  const seen = h("input", { type: "number", min: "1", max: "600", step: "1", value: "8", "aria-label": "Seconds to look" });
+  const memory = h("input", { type: "checkbox" });
   const begin = async (written) => {
     const name = named(written);
     localStorage.setItem("author", name);
-    await step(view, name, run.value);
+    await step(view, name, run.value, undefined, memory.checked ? Number(seen.value) || 8 : null);
   };
   view.replaceChildren(h("section", { class: "sheet" },
     h("h1", {}, "Describe regions"),
@@ -22,7 +24,7 @@ export async function show(view) {
     h("form", { class: "row wrap", onsubmit: (event) => {
       event.preventDefault();
       begin(author.value).catch((error) => say(error.message, { error: true }));
-    } }, author, run, h("button", { type: "submit", class: "solid" }, "Begin"),
+    } }, author, run, h("label", { class: "row" }, memory, "from memory, after ", seen, " s"), h("button", { type: "submit", class: "solid" }, "Begin"),
     h("a", { class: "plain", href: `/api/v1${at(state.collection, "/annotations/export")}`, download: "" }, "Download all annotations")),
     authors.length ? h("table", { class: "figures" }, h("thead", {}, h("tr", {}, ["Author", "first run", "second run", ""].map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, authors.map((one) => h("tr", {}, h("th", { scope: "row" }, one.author), h("td", {}, one.skippable), h("td", {}, one.non_skippable),
@@ -35,7 +37,26 @@ function thanks(view, { done, needed }, last = "") {
     h("button", { type: "button", class: "plain", onclick: () => show(view).catch((error) => say(error.message, { error: true })) }, "To the start")));
 }
 
-async function step(view, author, run, prompt) {
+/** Show an image for some seconds, then a blank canvas of its shape: what is drawn and written comes from memory. */
+function fading(stage, picture, seconds, ready) {
+  stage.classList.add("looking");
+  const rest = h("p", { class: "hint", role: "status" }, `Look: ${Math.ceil(seconds)} s`);
+  stage.append(rest);
+  const until = performance.now() + 1000 * seconds;
+  const tick = setInterval(() => {
+    const left = (until - performance.now()) / 1000;
+    if (left > 0 && stage.isConnected) { rest.textContent = `Look: ${Math.ceil(left)} s`; return; }
+    clearInterval(tick);
+    if (!stage.isConnected) return;
+    stage.style.setProperty("--aspect", `${picture.naturalWidth} / ${picture.naturalHeight}`);
+    stage.classList.replace("looking", "blank");
+    rest.remove();
+    picture.remove();
+    ready();
+  }, 200);
+}
+
+async function step(view, author, run, prompt, memory = null) {
   const next = prompt ?? await get(at(state.collection, "/annotations/next"), { author, set: run });
   if (!next.image_id) {
     thanks(view, next, "That was the last image. ");
@@ -43,7 +64,8 @@ async function step(view, author, run, prompt) {
   }
   let listed = [];
   const list = h("ol", { class: "regions" });
-  const stage = h("div", { class: "stage" }, h("img", { src: thumbUrl(state.collection, next.image_id, 1024), alt: "The image to describe", draggable: "false" }));
+  const picture = h("img", { src: thumbUrl(state.collection, next.image_id, 1024), alt: "The image to describe", draggable: "false" });
+  const stage = h("div", { class: "stage" }, picture);
   const boxes = new Boxes(stage, { most: 20, maxArea: next.largest, label: "region", change: (items, { drawn = false } = {}) => {
     // A box that moves must not take the focus from itself, nor from what is being written.
     if (items.length !== listed.length || items.some((item, number) => item !== listed[number])) list.replaceChildren(...items.map(line));
@@ -67,8 +89,8 @@ async function step(view, author, run, prompt) {
   };
   const send = async (regions) => {
     try {
-      const following = await post(at(state.collection, "/annotations"), { author, set: run, image_id: next.image_id, regions });
-      await step(view, author, run, following);
+      const following = await post(at(state.collection, "/annotations"), { author, set: run, image_id: next.image_id, regions, ...(memory ? { memory_seconds: memory } : {}) });
+      await step(view, author, run, following, memory);
     } catch (error) {
       say(error.message, { error: true });
     }
@@ -92,4 +114,14 @@ async function step(view, author, run, prompt) {
         h("span", { class: "grow" }),
         h("button", { type: "button", class: "plain", disabled: missing > 0, title: missing > 0 ? `${plural(missing, "region")} more first` : "", onclick: () => thanks(view, next) }, "Finish"),
         h("button", { type: "button", class: "solid", onclick: save }, "Save and go on")))));
+  if (memory) {
+    const panel = view.querySelector(".panel");
+    panel.inert = true;
+    boxes.layer.hidden = true;
+    await picture.decode().catch(() => {});
+    fading(stage, picture, memory, () => {
+      panel.inert = false;
+      boxes.layer.hidden = false;
+    });
+  }
 }

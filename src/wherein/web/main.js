@@ -10,7 +10,7 @@ import * as selection from "./selection.js";
 import { sketch } from "./sketch.js";
 import { EMPTY, go, onChange, returned, start, state } from "./state.js";
 
-const VIEWS = { search: "Search", explore: "Explore", curate: "Curate", annotate: "Annotate", study: "Study", reports: "Reports", index: "Index" };
+const VIEWS = { search: "Search", explore: "Explore", curate: "Curate", annotate: "Annotate", label: "Label", study: "Study", reports: "Reports", index: "Index" };
 const view = document.getElementById("view");
 const picker = document.getElementById("collection");
 let collections = [];

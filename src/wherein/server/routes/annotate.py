@@ -27,6 +27,8 @@ router = APIRouter(tags=["annotate"])
 Set = Literal["skippable", "non-skippable"]
 LARGEST: Final = 0.3
 """The share of the image that a region may cover at most."""
+MEMORY: Final = "memory"
+"""The folder of the export with what was described from memory: data of its own, so that both can be measured."""
 NEEDED: Final = 20
 """How many annotations the study asked of every author."""
 
@@ -46,6 +48,8 @@ class AnnotationIn(Shape):
     set: Set
     image_id: ImageId
     regions: Annotated[list[RegionIn], Field(max_length=50)]
+    memory_seconds: Annotated[float, Field(gt=0.0, le=600.0, allow_inf_nan=False)] | None = None
+    """How long the image was seen before it was described from memory; None: it was seen all the while."""
 
 
 class PromptOut(Shape):
@@ -115,7 +119,8 @@ async def annotate(served: ServedHere, asked: AnnotationIn) -> PromptOut:
         run = known.setdefault(asked.author, {}).setdefault(asked.set, [])
         if any(entry["image_id"] == asked.image_id for entry in run):
             raise Problem(409, f"{asked.author} has annotated {asked.image_id} already.")
-        run.append({"image_id": asked.image_id, "regions": [region.model_dump() for region in asked.regions]})
+        entry = {"image_id": asked.image_id, "regions": [region.model_dump() for region in asked.regions]}
+        run.append(entry if asked.memory_seconds is None else entry | {"memory_seconds": asked.memory_seconds})
     return await next_image(served, asked.author, asked.set)
 
 
@@ -129,28 +134,39 @@ async def export_annotations(served: ServedHere) -> Response:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, records in written(served, frames).items():
             archive.writestr(path, json.dumps(records, ensure_ascii=False, indent=1))
-        archive.writestr(FRAMES, "".join(f"{frame}\n" for frame in frames))
+        listed = "".join(f"{frame}\n" for frame in frames)
+        archive.writestr(FRAMES, listed)
+        for path, records in written(served, frames, memory=True).items():
+            archive.writestr(f"{MEMORY}/{path}", json.dumps(records, ensure_ascii=False, indent=1))
+            archive.writestr(f"{MEMORY}/{FRAMES}", listed)
     headers = {"content-disposition": "attachment; filename=annotations.zip"}
     return Response(buffer.getvalue(), media_type="application/zip", headers=headers)
 
 
-def written(served: Served, frames: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """path → the annotations of one author and run, boxes in pixels of a 682 × 384 frame."""
+def written(served: Served, frames: list[str], *, memory: bool = False) -> dict[str, list[dict[str, Any]]]:
+    """path → the annotations of one author and run, boxes in pixels of a 682 × 384 frame.
+
+    With `memory`, those that were described from memory, and only authors who did so.
+    """
     numbers = {frame: number for number, frame in enumerate(frames)}
     width, height = FRAME_WH
     files = dict[str, list[dict[str, Any]]]()
     for author, runs in documents.read(served, "annotations", {}).items():
         for run, entries in runs.items():
-            described = [(entry["image_id"], region) for entry in entries for region in entry["regions"]]
+            mine = [entry for entry in entries if ("memory_seconds" in entry) == memory]
+            described = [(entry, region) for entry in mine for region in entry["regions"]]
+            if memory and not described:
+                continue
             files[f"{SETS[run]}/{author}.json"] = [
                 {
                     "id": number,
-                    "frameIdx": numbers[image_id],
+                    "frameIdx": numbers[entry["image_id"]],
                     "desc_short": region["short"],
                     "desc_long": region["long"],
                     "rect": [side * size for side, size in zip(region["box"], (width, height) * 2, strict=True)],
                 }
-                for number, (image_id, region) in enumerate(described)
-                if image_id in numbers
+                | ({"memory_seconds": entry["memory_seconds"]} if memory else {})
+                for number, (entry, region) in enumerate(described)
+                if entry["image_id"] in numbers
             ]
     return files

@@ -1,0 +1,87 @@
+"""The labelling tool in a real browser: masks are drawn, erased, undone and saved; votes; describing from memory."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+FILLED = """canvas => {
+  const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return data.filter((value, place) => place % 4 === 3 && value > 127).length / (canvas.width * canvas.height);
+}"""
+
+
+@pytest.fixture
+def pairs(site: Any) -> None:
+    """A selection of a query and two images to label."""
+    where = f"{site.url}api/v1/collections/pictures"
+    ids = [
+        one["image_id"]
+        for one in httpx.post(f"{where}/search", json={"parts": [{"words": "red"}], "k": 3}).json()["hits"]
+    ]
+    items = {"items": [{"image_id": image_id, "box": [0.0, 0.0, 0.5, 1.0]} for image_id in ids]}
+    httpx.put(f"{where}/selections/pairs", json=items).raise_for_status()
+
+
+def begin(page: Page, name: str) -> None:
+    """Open the tool as somebody."""
+    page.goto("/?view=label")
+    page.get_by_label("Your name").fill(name)
+    page.get_by_role("button", name="Begin").click()
+    expect(page.locator(".labelling canvas.line")).to_be_visible()
+
+
+@pytest.mark.usefixtures("pairs")
+def test_a_polygon_is_drawn_erased_undone_and_saved(page: Page) -> None:
+    begin(page, "ada")
+    line = page.locator(".labelling canvas.line")
+    frame = line.bounding_box()
+    assert frame is not None
+    for x, y in ((0.1, 0.1), (0.5, 0.1), (0.5, 0.9), (0.1, 0.9)):
+        line.click(position={"x": x * frame["width"], "y": y * frame["height"]})
+    line.press("Enter")
+    filled = FILLED
+    assert page.locator("canvas.mask").evaluate(filled) == pytest.approx(0.32, abs=0.02)
+    page.get_by_role("button", name="Erase").click()
+    line.click(position={"x": 0.3 * frame["width"], "y": 0.5 * frame["height"]})
+    assert page.locator("canvas.mask").evaluate(filled) < 0.32
+    page.get_by_role("button", name="Undo").click()
+    assert page.locator("canvas.mask").evaluate(filled) == pytest.approx(0.32, abs=0.02)
+    page.get_by_role("button", name="Snap to edges").click()
+    expect(page.get_by_role("button", name="Snap to edges")).to_be_enabled()
+    with page.expect_request("**/labels") as sent:
+        page.get_by_role("button", name="Save and go on").click()
+    body = json.loads(sent.value.post_data or "")
+    assert sum(body["mask"]["counts"]) == body["mask"]["size"][0] * body["mask"]["size"][1]
+    assert body["author"] == "ada"
+    assert body["seconds"] > 0
+
+
+@pytest.mark.usefixtures("pairs")
+def test_a_vote_is_cast_with_a_key(page: Page) -> None:
+    page.goto("/?view=label")
+    page.get_by_label("Your name").fill("bea")
+    page.get_by_role("button", name="Vote").click()
+    expect(page.get_by_text("How hard is it")).to_be_visible()
+    with page.expect_request("**/votes") as sent:
+        page.keyboard.press("3")
+    assert json.loads(sent.value.post_data or "")["difficulty"] == "hard"
+
+
+def test_an_image_is_described_from_memory(page: Page) -> None:
+    page.goto("/?view=annotate")
+    page.get_by_label("Your name").fill("cleo")
+    page.get_by_label("Seconds to look").fill("1")
+    page.get_by_label("from memory").check()
+    page.get_by_role("button", name="Begin").click()
+    expect(page.locator(".stage img")).to_be_visible()
+    expect(page.locator(".stage.blank")).to_be_visible(timeout=15_000)
+    assert page.locator(".stage img").count() == 0
+    page.get_by_role("button", name="Place a box").click()
+    page.get_by_label("Short description of region 1").fill("red")
+    page.get_by_label("Long description of region 1").fill("something red")
+    with page.expect_request("**/annotations") as sent:
+        page.get_by_role("button", name="Save and go on").click()
+    assert json.loads(sent.value.post_data or "")["memory_seconds"] == 1
