@@ -227,11 +227,29 @@ def _quantise(path: Path) -> None:
     whole, plain = path.with_suffix(".whole"), path.with_suffix(".plain")
     path.rename(whole)
     quant_pre_process(str(whole), str(plain), skip_symbolic_shape=True)
+    _unshare(plain)
     quantize_dynamic(
         str(plain), str(path), weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul", "Gemm"]
     )
     whole.unlink()
     plain.unlink()
+
+
+def _unshare(path: Path) -> None:
+    """Give every `Gemm` a weight of its own: onnxruntime turns each round in place, one that two share twice."""
+    import onnx
+
+    model = onnx.load(str(path))
+    weights = {one.name: one for one in model.graph.initializer}
+    seen = set[str]()
+    for number, node in enumerate(model.graph.node):
+        name = node.input[1] if node.op_type == "Gemm" else ""
+        if name in seen and name in weights:
+            copy = model.graph.initializer.add()
+            copy.CopyFrom(weights[name])
+            copy.name = node.input[1] = f"{name}.{number}"
+        seen.add(name)
+    onnx.save(model, str(path))
 
 
 def _tokenizer(encoder: TorchEncoder) -> Any:
