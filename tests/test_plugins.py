@@ -64,6 +64,26 @@ class Watched(ExactRows):
         return super().top(queries, k=k, allowed=allowed)
 """
 
+REGIONS = """
+from wherein.layers.proposals import ProposedRegions
+from wherein.search.words.proposals import Proposals
+from wherein.values.region import Box
+
+class LearnedRegions(ProposedRegions):
+    word = "rpn"
+    summary = "regions that a network proposes, each encoded as an image of its own"
+
+    def boxes(self, image):
+        return Box(0.0, 0.0, 1.0, 1.0), Box(0.5, 0.0, 1.0, 1.0)
+
+class Rpn(Proposals):
+    name = "rpn"
+    summary = "the best of the regions that a network proposes, beside the whole image"
+    layer = "rpn"
+
+RPN = Rpn()
+"""
+
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
@@ -71,11 +91,12 @@ def package(tmp_path: Path) -> Path:
     home = tmp_path / "site"
     (home / "toys-1.0.dist-info").mkdir(parents=True)
     (home / "toys-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
-    points = {"words": "backwards = toy_word:BACKWARDS", "steps": "turned = toy_step:TURNED"}
+    points = {"words": "backwards = toy_word:BACKWARDS\nrpn = toy_regions:RPN", "steps": "turned = toy_step:TURNED"}
     points["indexes"] = "watched = toy_index:Watched"
+    points["layers"] = "rpn = toy_regions:LearnedRegions"
     told = "".join(f"[wherein.{kind}]\n{line}\n" for kind, line in points.items())
     (home / "toys-1.0.dist-info" / "entry_points.txt").write_text(told)
-    for name, code in {"toy_word": WORD, "toy_step": STEP, "toy_index": INDEX}.items():
+    for name, code in {"toy_word": WORD, "toy_step": STEP, "toy_index": INDEX, "toy_regions": REGIONS}.items():
         (home / f"{name}.py").write_text(code)
     return home
 
@@ -105,6 +126,21 @@ def test_a_word_a_step_and_an_index_of_another_package_are_used_as_any_other(
     assert hits(run(package, *asked, "red", "--index", "watched", STACK=str(told))) == forwards
     assert len(json.loads(told.read_text().splitlines()[0])) <= MOST_FILES
     assert "backwards" in run(package, *asked, "red", "--method", "nothing").stderr
+
+
+def test_regions_of_another_package_are_indexed_and_measured(
+    package: Path, tmp_path: Path, subregion_data: Path
+) -> None:
+    # The frames are coloured on their left: the right half, which this network proposes, is white in all of them.
+    asked = ("bench", "run", "subregion", "--data", str(subregion_data), "--json")
+    plain = run(package, *asked, "--method", "toy", "--out", str(tmp_path / "plain"))
+    learned = run(package, *asked, "--method", "toy+rpn~alone", "--out", str(tmp_path / "rpn"))
+    assert learned.returncode == 0, learned.stderr
+    before, after = (json.loads(one.stdout)["all"]["long"]["R@1"] for one in (plain, learned))
+    assert before == after == 1.0
+    kept = json.loads((tmp_path / "rpn" / "run.json").read_text())
+    assert kept["method"] == "toy+rpn~alone"
+    assert (tmp_path / "rpn" / "collection").is_dir()
 
 
 def test_python_reaches_an_index_through_few_files(package: Path, tmp_path: Path, folder: Path) -> None:
