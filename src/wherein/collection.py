@@ -17,6 +17,7 @@ from wherein.errors import CollectionChanged, CollectionNotFound, InputError, No
 from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.compress import check_choice, update_codes
+from wherein.indexing.executors import load_executor
 from wherein.indexing.layer_choice import describe_layers, fillable, kinds_to_keep, shortfalls
 from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
 from wherein.indexing.scope import holds_anything
@@ -156,6 +157,7 @@ class Collection(Upkeep, Sharing):
         follow_links: bool | None = None,
         verify: bool = False,
         index: str | None = None,
+        executor: str = "threads",
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
         """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
@@ -166,11 +168,13 @@ class Collection(Upkeep, Sharing):
         changes of scene and one image `every` few seconds are kept: as it was said last, or 5. Links that leave the
         folders are taken in only with `follow_links`, which is remembered. With `verify`, files are read whose size and
         date have not changed, to see that their content has not either. The `index` to keep is remembered: exact,
-        compressed, compressed:BITS, or auto, which compresses layers that are large enough for it to pay.
+        compressed, compressed:BITS, or auto, which compresses layers that are large enough for it to pay. The
+        `executor` runs the work: threads of this process, or `ray`, or `ray:ADDRESS` of a cluster.
         """
         chosen = None if index is None else check_choice(index)
         threads = default_workers() if workers is None else whole_number("workers", workers, least=1)
         pixels = whole_number("max_pixels", max_pixels, least=1)
+        load_executor(executor, workers=threads)  # a slip is refused before anything is touched
         seconds = None if every is None else seconds_of(every)
         pairs = [named_image(source) for source in sources if not isinstance(source, str | os.PathLike)]
         folders = [plain_path(source) for source in sources if isinstance(source, str | os.PathLike)]
@@ -187,7 +191,7 @@ class Collection(Upkeep, Sharing):
                 self._store.keep_index(chosen)
             try:
                 settings = Settings(
-                    kinds, threads, pixels, seconds or self._store.manifest.every or EVERY, verify=verify
+                    kinds, threads, pixels, seconds or self._store.manifest.every or EVERY, executor, verify
                 )
                 report = Sync(self._store, made_by, settings, on_progress).run(folders, pairs)
                 report.notes += (*said, *update_codes(self._store, made_by, on_progress=on_progress))

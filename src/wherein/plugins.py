@@ -84,6 +84,7 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
     },
     "executors": {
         "threads": "wherein.indexing.threads:Threads",
+        "ray": "wherein.indexing.ray:Ray",
     },
     "indexes": {
         "exact": "wherein.index.exact:ExactRows",

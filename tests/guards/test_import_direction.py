@@ -42,6 +42,7 @@ ORDER = (
     "indexing.stages",
     "indexing.executors",
     "indexing.threads",
+    "indexing.ray",
     "indexing.layer_choice",
     "indexing.compress",
     "indexing.names",

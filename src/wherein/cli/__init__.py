@@ -12,6 +12,7 @@ import typer
 import typer.core
 
 from wherein.cli.log import VERBOSE, tell_log
+from wherein.cli.options import with_address
 from wherein.errors import InputError, WhereinError, did_you_mean
 
 _GROUPS: Final = (
@@ -37,7 +38,7 @@ class _Commands(typer.core.TyperGroup):
         end = args.index("--") if "--" in args else len(args)
         plain = [word for word in args[:end] if word != VERBOSE]
         tell_log(verbose=len(plain) < end)
-        return super().parse_args(ctx, [*plain, *args[end:]])
+        return super().parse_args(ctx, [*with_address(plain), *args[end:]])
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; when the reader of a pipe closes it, the command has done what was wanted."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from wherein.cli.options import DeviceOption, JsonOption, TrustOption, use_models
+from wherein.cli.options import RAY_HERE, DeviceOption, JsonOption, TrustOption, use_models
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
@@ -40,6 +40,13 @@ def index(
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one a core.")] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS]",
+            help="Let processes of Ray work: of this machine, or of a cluster: HOST:PORT, ray://HOST:PORT, auto.",
+        ),
+    ] = None,
     max_pixels: Annotated[int | None, typer.Option(min=1, help="The most pixels one image may decode to.")] = None,
     every: Annotated[
         str | None,
@@ -106,6 +113,7 @@ def index(
             "verify": verify,
             "index": index_,
             "workers": workers,
+            "executor": "threads" if ray is None else f"ray:{ray}".removesuffix(f":{RAY_HERE}"),
             "max_pixels": max_pixels or MAX_PIXELS,
         }
         report = _add(opened, targets, options)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -33,6 +35,22 @@ DeviceOption = Annotated[
 TrustOption = Annotated[
     bool, typer.Option("--trust-remote-code", help="Let the repositories of models run Python of their own.")
 ]
+
+
+RAY_HERE: Final = "here"
+"""What --ray says where no address follows it."""
+_ADDRESS: Final = re.compile(r"auto|local|(ray://)?[\w.\[\]-]+:\d+")
+
+
+def with_address(words: Sequence[str]) -> list[str]:
+    """The words of a command in which --ray has its address, or says that there is none: a folder may follow it too."""
+    given, rest = list[str](), list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--ray":
+            word = f"--ray={rest.pop(0) if rest and _ADDRESS.fullmatch(rest[0]) else RAY_HERE}"
+        given.append(word)
+    return given
 
 
 def use_models(*, device: str | None, trust_remote_code: bool) -> None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Executor(Protocol):
-    """Runs the stages of indexing, in this process or in others. Built as `Engine(workers=…)`; the caller commits."""
+    """Runs the stages of indexing, in this process or in others. Built as `Engine(workers=…)`, or, named
+    with an address, `Engine(address, workers=…)`; the caller commits."""
 
     def run(
         self, stages: Stages, tasks: Iterable[Task], *, known: Callable[[FileRecord], bool]
@@ -28,6 +29,8 @@ class Executor(Protocol):
 
 
 def load_executor(name: str, *, workers: int) -> Executor:
-    """The executor of a name (`threads`, or what another package registers)."""
-    made: Executor = plugins.load("executors", name)(workers=workers)
+    """The executor of a name (`threads`, `ray`, `ray:ADDRESS`, or what another package registers)."""
+    kind, _, address = name.partition(":")
+    engine = plugins.load("executors", kind)
+    made: Executor = engine(address, workers=workers) if address else engine(workers=workers)
     return made
