@@ -216,7 +216,7 @@ def test_readers_are_answered_whole_while_others_compact(folder: Path, paint: Pa
     stop.set()
     for reader in readers:
         reader.join()
-    assert [str(error) for error in failed] == []
+    assert "\n".join(map(str, failed)) == ""
 
 
 # --- backup and restore ----------------------------------------------------------------------------------

@@ -95,7 +95,8 @@ class Views:
             return self._kept[key][1]
         self._cache.keep((layer, shard) for shard, layer, _ in self._store.catalogue.shards())
         try:
-            view = self._open(StoredLayers(self._store, self._cache, encoder, method, index=index, on_step=on_step))
+            with self._store.catalogue.snapshot():
+                view = self._open(StoredLayers(self._store, self._cache, encoder, method, index=index, on_step=on_step))
         except (CollectionCorrupt, CollectionChanged):
             if self._store.catalogue.version() == version:
                 raise

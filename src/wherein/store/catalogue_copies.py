@@ -82,11 +82,12 @@ def sound_copies(home: Path) -> list[dict[str, Any]]:
 
 def damaged_copies(home: Path) -> list[Path]:
     """The copies of the catalogue, and notes of them, that are not what was written."""
-    sound = {str(one["name"]) for one in sound_copies(home)}
-    named = [home / COPIES / Path(str(one["name"])).name for one in noted(home).get("copies", [])]
+    before = noted(home)
+    named = [(home / COPIES / Path(str(one["name"])).name, one["sum"]) for one in before.get("copies", [])]
+    wrong = [path for path, digest in named if path.is_file() and _digest_or_none(path) not in (None, digest)]
     states = [home / COPIES / name for name in (_STATE, f"{_STATE}.1")]
-    wrong = [path for path in named if path.is_file() and path.name not in sound]
-    return wrong + [path for path in states if path.is_file() and read_copy(path) is None]
+    wrong += [path for path in states if path.is_file() and read_copy(path) is None]
+    return [path for path in wrong if path.is_file()] if noted(home) == before else []  # else they were just replaced
 
 
 def _digest(path: Path, copy: Path | None = None) -> str:

@@ -86,6 +86,19 @@ class Mending:
             self._db.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # one file, whole without a log
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read meanwhile is of one moment, whatever others commit."""
+        if self._db.in_transaction:
+            yield
+            return
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
     def has_shard(self, shard: int) -> bool:
         """Whether a shard is committed."""
         return self._db.execute("SELECT 1 FROM shards WHERE id = ?", (shard,)).fetchone() is not None
