@@ -7,6 +7,7 @@ is answered by a stand-in kept here, and a file that asks for another is refused
 import io
 import math
 import pickle
+import pickletools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
@@ -204,6 +205,7 @@ def _opened(path: Path) -> BinaryIO:
 
 def _unpickled(data: bytes, path: Path) -> Any:
     try:
+        _check_sizes(data)
         return _unwrapped(_DataUnpickler(io.BytesIO(data), encoding="latin1").load(), 0, {})
     except _Refused as refused:
         raise DataError(
@@ -213,6 +215,13 @@ def _unpickled(data: bytes, path: Path) -> Any:
     except Exception as error:
         # A hostile or damaged pickle can fail anywhere in the machine that runs it.
         raise DataError(f"{path} is not a readable pickle ({type(error).__name__}: {error})") from error
+
+
+def _check_sizes(data: bytes) -> None:
+    """Refuse a pickle that announces more than it holds: the machine that runs it would allocate that first."""
+    for opcode, argument, _ in pickletools.genops(data):  # which raises where a string is cut short
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and int(argument or 0) > len(data):
+            raise _Refused(f"a memory of {argument:,} places")
 
 
 def _unwrapped(value: Any, depth: int, done: dict[int, Any]) -> Any:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import PIL.Image
 
 from wherein.errors import ImageError, InputError, MissingExtra, OversizedImage, UnreadableImage
-from wherein.values.region import Box
+from wherein.values.region import Box, tiles
 
 Pixels = npt.NDArray[np.uint8]
 Detail = Callable[[tuple[int, int]], int]
@@ -24,7 +24,10 @@ Detail = Callable[[tuple[int, int]], int]
 ImageLike = str | os.PathLike[str] | bytes | PIL.Image.Image | Pixels
 """What an image can be given as: a path, the bytes of a file, a PIL image, or an array of pixels."""
 
-MAX_PIXELS: Final = 400_000_000
+MAX_PIXELS: Final = 1 << 28
+"""Pixels of one image, unless said otherwise: 268 million, which take Pillow a gigabyte at its four bytes each."""
+_HUGE: Final = 1 << 26
+"""Pixels from which a decoded image is made smaller before anything else: its copies would take gigabytes."""
 MAX_BYTES: Final = 1 << 30
 
 # Only formats that decode without running anything else; PIL's own list also holds PostScript.
@@ -83,6 +86,21 @@ class Image:
         return np.asarray(cv2.resize(pixels, size_wh, interpolation=cv2.INTER_LINEAR), np.uint8)
 
 
+@dataclass(frozen=True, slots=True)
+class Enough:
+    """The Detail of an encoder: each tile of an image, cut for inputs of `tile` pixels, has `side` at its shorter."""
+
+    side: int
+    tile: int
+
+    def __call__(self, size_wh: tuple[int, int]) -> int:
+        """The shorter side that is enough for an image of this size."""
+        boxes = tiles(size_wh, input_side=self.tile)
+        needed = [self.side / ((box.x2 - box.x1) * size_wh[0]) for box in boxes[:1]]
+        needed += [self.side / ((box.y2 - box.y1) * size_wh[1]) for box in boxes[:1]]
+        return max(self.side, math.ceil(max(needed, default=0.0) * min(size_wh)))
+
+
 def is_image_like(given: object) -> bool:
     """Whether something can be an image; what it holds is looked at when it is decoded."""
     return isinstance(given, str | os.PathLike | bytes | np.ndarray | PIL.Image.Image)
@@ -105,7 +123,7 @@ def decode(
         if isinstance(source, np.ndarray):
             return _from_array(source, where)
         if isinstance(source, PIL.Image.Image):
-            _check_pixels(source.size, where, max_pixels)
+            check_pixels(source.size, where, max_pixels)
             return _finish(source, source.size)
         data = source if isinstance(source, bytes) else read_bytes(source)
         return _from_bytes(data, where, at_least=at_least, max_pixels=max_pixels)
@@ -176,22 +194,30 @@ def _from_bytes(data: bytes, where: str, *, at_least: Detail | None, max_pixels:
     if format_ == "JPEG" and at_least is not None:
         # A progressive JPEG needs memory for all its coefficients at any scale, so all its pixels count.
         if picture.info.get("progressive"):
-            _check_pixels(full_wh, where, max_pixels)
+            check_pixels(full_wh, where, max_pixels)
         side = at_least(full_wh)
         picture.draft("RGB", (side, side))
-    _check_pixels(picture.size, where, max_pixels)
+    check_pixels(picture.size, where, max_pixels)
     return _finish(picture, full_wh)
 
 
 def _finish(picture: PIL.Image.Image, full_wh: tuple[int, int]) -> Image:
     picture.load()  # first, because a TIFF turns itself upright as it loads, and then says so
     turn, taken = _exif(picture)
-    rgb = _to_rgb(picture)
+    rgb = _to_rgb(_bounded(picture))
     if turn is not None:
         turned = rgb.transpose(turn)
         full_wh = full_wh if turned.size == rgb.size else (full_wh[1], full_wh[0])
         rgb = turned
     return Image(np.asarray(rgb), full_wh, taken)
+
+
+def _bounded(picture: PIL.Image.Image) -> PIL.Image.Image:
+    """A huge picture made smaller by a whole factor, which needs no other copy of it."""
+    pixels = picture.size[0] * picture.size[1]
+    if pixels <= _HUGE or picture.mode in ("1", "P", "PA", "I;16", "I;16B"):  # which cannot be averaged as they are
+        return picture
+    return picture.reduce(math.ceil(math.sqrt(pixels / _HUGE)))
 
 
 def _to_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
@@ -239,7 +265,7 @@ def _from_heif(data: bytes, where: str, max_pixels: int) -> Image:
     except ImportError:
         raise MissingExtra(f"{where}: HEIC needs an extra: pip install 'wherein[formats]'.") from None
     picture = pillow_heif.open_heif(io.BytesIO(data))
-    _check_pixels(picture.size, where, max_pixels)
+    check_pixels(picture.size, where, max_pixels)
     return _finish(picture.to_pillow(), picture.size)
 
 
@@ -250,7 +276,7 @@ def _from_raw(data: bytes, where: str, max_pixels: int) -> Image:
         raise MissingExtra(f"{where}: RAW needs an extra: pip install 'wherein[formats]'.") from None
     with rawpy.imread(io.BytesIO(data)) as raw:
         full_wh = (int(raw.sizes.width), int(raw.sizes.height))
-        _check_pixels(full_wh, where, max_pixels)
+        check_pixels(full_wh, where, max_pixels)
         pixels = raw.postprocess(half_size=True, use_camera_wb=True)
     if (pixels.shape[1] > pixels.shape[0]) != (full_wh[0] > full_wh[1]):
         full_wh = (full_wh[1], full_wh[0])
@@ -277,7 +303,8 @@ def _is_heif(head: bytes) -> bool:
     return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS and b"avif" not in head[16:]
 
 
-def _check_pixels(size_wh: tuple[int, int], where: str, max_pixels: int) -> None:
+def check_pixels(size_wh: tuple[int, int], where: str, max_pixels: int) -> None:
+    """Refuse more pixels than the limit, before they are decoded."""
     width, height = size_wh
     if width * height > max_pixels:
         raise OversizedImage(

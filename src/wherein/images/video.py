@@ -19,7 +19,7 @@ import numpy as np
 
 from wherein.arrays import Floats
 from wherein.errors import InputError, MissingExtra, UnreadableImage
-from wherein.images.image import Image
+from wherein.images.image import MAX_PIXELS, Image, check_pixels
 
 VIDEO_SUFFIXES: Final = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".wmv"})
 EVERY: Final = 5.0
@@ -64,16 +64,28 @@ def is_video(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() in VIDEO_SUFFIXES
 
 
-def keyframes(path: str | os.PathLike[str], *, every: float = EVERY) -> Iterator[Keyframe]:
+def keyframes(
+    path: str | os.PathLike[str], *, every: float = EVERY, max_pixels: int = MAX_PIXELS
+) -> Iterator[Keyframe]:
     """The frames that stand for a video, in order, one held at a time.
 
     They are its keyframes, the first of each scene, and enough others that never more than `every` seconds pass
-    without one; at most MOST_FRAMES.
+    without one; at most MOST_FRAMES. A frame of more than `max_pixels` is not decoded.
     """
     with _opened(path) as container:
+        _check_frame(container.streams.video[0].codec_context, path, max_pixels)
         marks = _keyframe_times(container, container.streams.video[0])
     with _opened(path) as container:
-        yield from _chosen(container, container.streams.video[0], marks, every=every)
+        stream = container.streams.video[0]
+        stream.codec_context.options = {"max_pixels": str(max_pixels)}  # for frames that turn out larger than was said
+        for frame in _chosen(container, stream, marks, every=every):
+            _check_frame(frame.image.size_wh, path, max_pixels)
+            yield frame
+
+
+def _check_frame(size: Any, path: str | os.PathLike[str], max_pixels: int) -> None:
+    size_wh = size if isinstance(size, tuple) else (int(size.width), int(size.height))
+    check_pixels(size_wh, _name(path), max_pixels)
 
 
 @dataclass(frozen=True, slots=True)

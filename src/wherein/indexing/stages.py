@@ -21,8 +21,9 @@ import numpy as np
 
 from wherein.encoders import Encoded, Encoder, load
 from wherein.errors import ImageError, UnreadableImage
+from wherein.images import isolated
 from wherein.images.image import MAX_PIXELS, Image, ImageLike, Pixels, decode, may_pass, read_bytes
-from wherein.images.video import EVERY, is_video, keyframe_id, keyframes
+from wherein.images.video import EVERY, is_video, keyframe_id
 from wherein.layers import BytesKind, EncodedKind, detail, open_kind
 from wherein.store.manifest import Layer
 from wherein.store.originals import content_hash
@@ -160,13 +161,13 @@ class Stages:
         if read.content is not None:
             image = read.content
             if isinstance(image, bytes):
-                image = decode(image, at_least=self._detail, max_pixels=self.max_pixels, name=task.name)
+                image = isolated.decode(image, at_least=self._detail, max_pixels=self.max_pixels, name=task.name)
             yield self._described(read, image, image_id=task.image_id)
             return
         if not isinstance(task.source, Path):
             raise TypeError("only the content of a video is left in its file")
         before, image_ids = None, list[str]()
-        for frame in keyframes(task.source, every=self.every):
+        for frame in isolated.keyframes(task.source, every=self.every, max_pixels=self.max_pixels):
             if before is not None:
                 yield before
             image_ids.append(keyframe_id(task.image_id, frame.seconds))

@@ -20,7 +20,7 @@ from wherein import plugins
 from wherein.arrays import Floats
 from wherein.encoders import Encoded, Encoder
 from wherein.errors import InputError, did_you_mean
-from wherein.images.image import Detail, Image
+from wherein.images.image import Detail, Enough, Image
 from wherein.store.manifest import THUMBS, Layer
 from wherein.store.piece import Rows
 from wherein.store.shards import Array
@@ -176,12 +176,4 @@ def layers_of(encoder: Encoder, kinds: Sequence[str]) -> tuple[Layer, ...]:
 
 def detail(encoder: Encoder, *, least: int = 0) -> Detail:
     """The shorter side to decode an image at: the encoder's input for each of its tiles, or more where asked."""
-    side = max(least, *encoder.input_hw)
-
-    def enough(size_wh: tuple[int, int]) -> int:
-        boxes = tiles(size_wh, input_side=min(encoder.input_hw))
-        needed = [side / ((box.x2 - box.x1) * size_wh[0]) for box in boxes[:1]]
-        needed += [side / ((box.y2 - box.y1) * size_wh[1]) for box in boxes[:1]]
-        return max(side, math.ceil(max(needed, default=0.0) * min(size_wh)))
-
-    return enough
+    return Enough(max(least, *encoder.input_hw), min(encoder.input_hw))

@@ -18,6 +18,7 @@ import wherein
 from wherein.collection import Collection
 from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage, UnreadableImage
 from wherein.files import TEMPORARY, write_durably
+from wherein.images import isolated
 from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
 from wherein.images.video import frame_at, is_video
 from wherein.plugins import AUTO
@@ -36,6 +37,8 @@ T = TypeVar("T")
 MAX_PIXELS: Final = 200_000_000
 _RANKINGS_KEPT: Final = 64
 """Rankings of one collection in memory: a few pages of some dozen people, at most 20 MB."""
+_UPLOAD_SIDE: Final = 256
+"""What an upload is decoded at to see that it can be."""
 _EXAMPLES_ROOM: Final = 256 << 20
 """Bytes of uploaded images that are kept for each collection."""
 
@@ -264,7 +267,7 @@ class Library:
 def check_upload(data: bytes, *, max_pixels: int, name: str) -> Image:
     """An image that was sent, decoded; refused where it is none, or too large."""
     try:
-        return decode(data, max_pixels=max_pixels, name=name)
+        return isolated.decode(data, at_least=lambda _: _UPLOAD_SIDE, max_pixels=max_pixels, name=name)
     except OversizedImage:
         raise OversizedImage(f"{name}: has more than the {max_pixels:,} pixels taken here. Send it smaller.") from None
 

@@ -1,0 +1,203 @@
+"""Files decoded in processes of their own: a file that kills its decoder, or never ends, costs that file alone."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import astuple
+from datetime import datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wherein import errors
+from wherein.errors import ImageError, UnreadableImage
+from wherein.images.image import MAX_PIXELS, Detail, Enough, Image
+from wherein.images.image import decode as decode_here
+from wherein.images.video import EVERY, Keyframe
+
+PATIENCE: Final = 60.0
+"""Seconds for one image: the largest allowed takes about ten on a slow core."""
+VIDEO_PATIENCE: Final = 600.0
+"""Seconds until the next frame of a video: hours of film may be read before the first is chosen."""
+_ROOM: Final = 4 << 20
+"""Bytes on their way to a decoder or back, where the system allows as many."""
+ISOLATED = hasattr(socket, "socketpair") and os.name == "posix"
+
+
+def decode(data: bytes, *, at_least: Detail | None = None, max_pixels: int = MAX_PIXELS, name: str) -> Image:
+    """As `wherein.decode`, of the bytes of a file, in another process."""
+    if not ISOLATED:
+        return decode_here(data, at_least=at_least, max_pixels=max_pixels, name=name)
+    with _POOL.decoder(name) as decoder:
+        request: dict[str, Any] = {"name": name, "max_pixels": max_pixels, "at_least": at_least is not None}
+        request["enough"] = astuple(at_least) if isinstance(at_least, Enough) else None  # it need not ask back
+        decoder.ask(request, data)
+        told = decoder.told(PATIENCE)
+        while "size_wh" in told and at_least is not None:
+            width, height = told["size_wh"]
+            decoder.send(json.dumps(at_least((width, height))).encode())
+            told = decoder.told(PATIENCE)
+        return decoder.image(told)
+
+
+def keyframes(path: Path, *, every: float = EVERY, max_pixels: int = MAX_PIXELS) -> Iterator[Keyframe]:
+    """As those of `wherein.images.video`, in another process."""
+    if not ISOLATED:
+        from wherein.images.video import keyframes as keyframes_here
+
+        yield from keyframes_here(path, every=every, max_pixels=max_pixels)
+        return
+    with _POOL.decoder(str(path)) as decoder:
+        decoder.ask({"video": os.fspath(path), "every": every, "max_pixels": max_pixels})
+        while "end" not in (told := decoder.told(VIDEO_PATIENCE)):
+            yield Keyframe(told["seconds"], decoder.image(told))
+
+
+class _Crashed(Exception):
+    """The decoder has ended, or was ended."""
+
+
+class _Decoder:
+    """One process, and the way to it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):  # a photo or its pixels in one go, so that nobody waits for half of it
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM)
+        with theirs:
+            command = [sys.executable, "-m", "wherein.images.decoder", str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                command,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        self._connection = Connection(ours.detach())
+        self.busy = False
+        """Whether an answer is still on its way."""
+
+    def ask(self, request: dict[str, Any], data: bytes | None = None) -> None:
+        self.busy = True
+        self.send(json.dumps(request).encode())
+        if data is not None:
+            self.send(data)
+
+    def send(self, data: bytes) -> None:
+        try:
+            self._connection.send_bytes(data)
+        except OSError as error:
+            raise _Crashed(self.end()) from error
+
+    def told(self, seconds: float) -> dict[str, Any]:
+        """The next thing it says; an error of the file is raised as such."""
+        try:
+            if not self._connection.poll(seconds):
+                self.end()
+                raise _Crashed(f"it took longer than {seconds:g} s")
+            told: dict[str, Any] = json.loads(self._connection.recv_bytes())
+        except (EOFError, OSError) as error:
+            raise _Crashed(self.end()) from error
+        if "end" in told:
+            self.busy = False
+        if "error" in told:
+            self.busy = False
+            raised: ImageError = getattr(errors, told["error"])(told["said"])
+            if told["passing"] == "1":
+                raised.__cause__ = OSError(told["said"])
+            raise raised
+        return told
+
+    def image(self, told: dict[str, Any]) -> Image:
+        """The pixels that follow what was told of them."""
+        try:
+            pixels = np.frombuffer(self._connection.recv_bytes(), np.uint8).reshape(told["shape"])
+        except (EOFError, OSError) as error:
+            raise _Crashed(self.end()) from error
+        self.busy = told["seconds"] is not None  # of a video, more may follow
+        taken = None if told["taken"] is None else datetime.fromisoformat(told["taken"])
+        return Image(pixels, (told["full_wh"][0], told["full_wh"][1]), taken)
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.poll() is None
+
+    def end(self) -> str:
+        """End it, and say how it ended by itself, if it had."""
+        with suppress(OSError):
+            self._connection.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        code = self._process.poll()
+        self._process.kill()
+        self._process.wait()
+        if code is None or code >= 0:
+            return "it ended" if code is None else f"it ended with code {code}"
+        return f"it ended with {signal.Signals(-code).name}" if -code in set(signal.Signals) else "it was ended"
+
+
+class _Pool:
+    """The decoders of this process that are idle; one is started where all are at work."""
+
+    def __init__(self) -> None:
+        self._idle: queue.LifoQueue[_Decoder] = queue.LifoQueue()
+        self._turn, self._owner = threading.Lock(), os.getpid()
+        self.last: _Decoder | None = None
+        """The one that was taken last."""
+
+    @contextmanager
+    def decoder(self, name: str) -> Iterator[_Decoder]:
+        """One for the time of a file; where the file kills it, that is said of the file."""
+        decoder = self.last = self._take()
+        try:
+            yield decoder
+        except _Crashed as crash:
+            raise UnreadableImage(
+                f"{name}: its decoder failed ({crash}), so it is left out. Re-save or re-copy the file."
+            ) from None
+        finally:
+            if decoder.busy or not decoder.alive:
+                decoder.end()
+            else:
+                self._idle.put(decoder)
+
+    def close(self) -> None:
+        """End all that are idle."""
+        with suppress(queue.Empty):
+            while os.getpid() == self._owner:
+                self._idle.get_nowait().end()
+
+    def _take(self) -> _Decoder:
+        if os.getpid() != self._owner:  # a forked process must not speak to its parent's
+            with self._turn:
+                self._idle, self._owner = queue.LifoQueue(), os.getpid()
+        with suppress(queue.Empty):
+            while True:
+                decoder = self._idle.get_nowait()
+                if decoder.alive:
+                    return decoder
+                decoder.end()
+        return _Decoder()
+
+
+_POOL: Final = _Pool()
+atexit.register(_POOL.close)
