@@ -8,7 +8,6 @@ something (`static-9@0.1`, `local:xfeat`). To add one, write a file like `dense.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
