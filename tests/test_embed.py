@@ -237,7 +237,10 @@ def test_an_encoder_that_breaks_its_promise_is_named() -> None:
         Dense("dense").rows(Encoded(np.zeros((1, 11), np.float32)), (None,), ToyEncoder())
 
 
-def test_stages_sent_to_another_process_make_the_same_rows(tmp_path: Path, paint: Callable[..., Path]) -> None:
+def test_stages_sent_to_another_process_make_the_same_rows(
+    tmp_path: Path, paint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))  # where the other process finds this file
     stages = Stages(ToyEncoder("8"), ("global", "patches", "thumbs", "local"))
     asked = task(paint(tmp_path / "a.png", "red", "blue"))
     here = stages.encode(list(stages.prepare(stages.read(asked))))
