@@ -27,7 +27,7 @@ from wherein.indexing.upkeep import Upkeep
 from wherein.options import Askable, Asked, Filters, Options, lists_options, only_filters, require_tag, whole_number
 from wherein.parallel import default_workers
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
-from wherein.search.calibrate import FEWEST, Measured, measure
+from wherein.search.confidence import Measured, measure
 from wherein.search.clips import NO_CLIP
 from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Curves
@@ -36,6 +36,7 @@ from wherein.search.outlines import Outliner
 from wherein.search.reading import read_query
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import RowScorer
+from wherein.search.signs import FEWEST
 from wherein.search.unknown import unknown_words
 from wherein.search.views import View, Views
 from wherein.store import rebuild
@@ -303,8 +304,8 @@ class Collection(Upkeep, Sharing):
             view, _, ranked, measured = self._ranked(Asked.of(judgement.query, {"method": method, "frames": True}))
             if measured is None:
                 raise InputError(
-                    f"hits of method {method or 'whole'} cannot be calibrated here: it needs {FEWEST} images, and no "
-                    "steps but locate and sp."
+                    f"hits of method {method or 'whole'} cannot be calibrated here: an example needs {FEWEST} images to "
+                    "be compared with."
                 )
             found = [self._hit(view, one).image_id for one in ranked.candidates]
             judged.setdefault(measured.source, {}).update(judgement.of(found, measured.values().tolist()))
@@ -421,7 +422,7 @@ class Collection(Upkeep, Sharing):
         clips = None if asked.frames else self._clips(view)
         ranked = rank(asked.query, view, encoder=encoder, method=asked.method, k=asked.k, allowed=allowed, clips=clips)
         family = None if view.local is None else view.local.family
-        measured = measure(asked.query, asked.method, ranked, encoder=encoder, family=family)
+        measured = measure(asked.query, asked.method, ranked, view=view, encoder=encoder, family=family)
         return view, searched, ranked, measured
 
     def _clips(self, view: View) -> Ints | None:

@@ -59,6 +59,8 @@ class Ranked:
     """What scores any other image as these were, and knows their background; None where nothing was searched."""
     notes: tuple[str, ...] = ()
     """What a person should know about what was found, or why nothing was."""
+    groups: tuple[Group, ...] = ()
+    """What was looked for by an encoder, once the ranking is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,9 @@ def rank(
 ) -> Ranked:
     """The best k images, among those `allowed`; with `clips` (images,), the clip of each, one image of a clip."""
     query, read = read_query(query, encoder) if method.embeds else (query, ())
-    sources = list[Source]()
+    sources, groups = list[Source](), asked_groups(query, encoder, method) if method.embeds else []
     if method.embeds:
-        sources.append(EmbeddingSource(asked_groups(query, encoder, method), view, encoder))
+        sources.append(EmbeddingSource(groups, view, encoder))
     examples = _examples(query, view.local, alone=not sources)
     if method.words is not None and view.local is not None and examples:
         sources.append(LocalSource(examples, view.local, method))
@@ -133,7 +135,7 @@ def rank(
     if clips is not None:
         others = others_of([one.image for one in first], source, clips, every)
         first = tuple(replace(one, others=same) for one, same in zip(first, others, strict=True))
-    return replace(ranked, candidates=first, notes=said)
+    return replace(ranked, candidates=first, notes=said, groups=tuple(groups))
 
 
 def load_step(word: str) -> Step:
@@ -200,7 +202,8 @@ def _group(vectors: Floats, parts: Sequence[Part], where: Box | None, method: Me
     sign = -1.0 if parts[0].negative else 1.0
     plain = method.choice("query", "style") == "photos" and method.choice("search", "context") != "alone"
     photos = plain and sign > 0 and all(part.text is not None and not asks_for_style(part.text) for part in parts)
-    return Group(vectors, where, sign * float(weights.mean()), photos)
+    regions = any(part.region is not None for part in parts)
+    return Group(vectors, where, sign * float(weights.mean()), photos, parts[0].image is not None, regions)
 
 
 def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:

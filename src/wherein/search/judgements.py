@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.errors import InputError
-from wherein.search.calibrate import fit, migrated_name, shipped
+from wherein.search.calibrate import fit, migrated_name, prior_of
 from wherein.store.copies import write_guarded
 from wherein.values.judgement import ARROW, Calibration, Curve, name_of
 from wherein.values.query import Query
@@ -77,7 +77,7 @@ class Curves:
             return None
         judged, key = self._known().judged.get(source, {}), (source, name_of(query))
         if not judged:
-            return shipped().get(source)
+            return prior_of(source)
         if key not in self._fitted:
             if len(self._fitted) >= _FITTED_MOST:
                 self._fitted.clear()
@@ -159,7 +159,7 @@ class Curves:
 def _fitted(source: str, judged: Mapping[str, list[float]], asked: str) -> Curve | None:
     """The curve of a source as the query `asked` sees it."""
     pairs = np.array(list(judged.values()), np.float64).reshape(-1, 2)
-    right, prior = pairs[:, 1] > 0, shipped().get(source)
+    right, prior = pairs[:, 1] > 0, prior_of(source)
     if prior is None and min(right.sum(), (~right).sum()) < JUDGED_LEAST:
         return None
     words = source.endswith(" text")

@@ -41,6 +41,10 @@ class Group:
     """Negative where it is to be avoided."""
     photos: bool = False
     """Whether it is of texts that mean photographs."""
+    of_images: bool = False
+    """Whether it is of examples, not of texts."""
+    of_regions: bool = False
+    """Whether a part of an example is meant."""
 
 
 class Source(Protocol):

@@ -1,0 +1,100 @@
+"""The bank: two thousand plain texts that say what pictures usually show, in the space of an encoder.
+
+An image fits some of them; a text that asks for it must fit it better than those that mean something else, and must
+mean much the same as those that fit it best. So a query is compared with the bank instead of with other images, and
+what is seen does not depend on what else is in the collection. Half of the bank are names (`a kettle`), half are
+scenes (`a man is running on the beach`): a query is compared with its own kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import as_file, files
+from typing import Final
+
+import numpy as np
+
+from wherein.arrays import Floats
+from wherein.encoders import Encoder
+from wherein.store.shards import Array
+
+NAMES: Final = 1024
+"""The first so many texts of the bank are names, the others are scenes."""
+BATCH: Final = 64
+"""Texts that are embedded at once."""
+_LEAST_KNOWN: Final = 0.5
+"""An encoder for which more of the bank's texts than this share are the same text cannot be asked with words."""
+_LEAST_SPREAD: Final = 1e-6
+Keep = Callable[[str, Callable[[], Array]], Array]
+"""Gives the array of a name, made where it is not kept."""
+_KNOWN: Final = dict[str, "Bank | None"]()
+"""Banks by the digest of their encoder: a process makes each once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """Texts of one kind, and how alike two of them usually are."""
+
+    rows: Floats
+    """(m, d) unit vectors"""
+    mean: float
+    std: float
+
+    @classmethod
+    def of(cls, rows: Floats) -> Texts:
+        """From their embeddings."""
+        alike = (rows @ rows.T)[~np.eye(len(rows), dtype=np.bool_)]
+        return cls(rows, float(alike.mean()), float(alike.std()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bank:
+    """Names and scenes as one encoder sees them."""
+
+    kinds: tuple[Texts, Texts]
+
+
+def bank_of(encoder: Encoder, keep: Keep) -> Bank | None:
+    """The bank of an encoder; None where it reads no texts, or takes most of the bank's for the same.
+
+    That of `mini` is shipped; another encoder's is embedded once and kept with the collection.
+    """
+    if not encoder.embeds_text:
+        return None
+    if encoder.digest not in _KNOWN:
+        rows = _shipped(encoder.digest)
+        made = keep(f"bank.{encoder.digest[:12]}", lambda: _embedded(encoder)) if rows is None else rows
+        _KNOWN[encoder.digest] = _made(np.asarray(made, np.float32))
+    return _KNOWN[encoder.digest]
+
+
+def texts() -> list[str]:
+    """The bank's texts: names, then scenes."""
+    return (files("wherein.search") / "bank.txt").read_text("utf-8").splitlines()
+
+
+def _made(rows: Floats) -> Bank | None:
+    if len(np.unique(rows.round(4), axis=0)) < _LEAST_KNOWN * len(rows):
+        return None
+    kinds = (Texts.of(rows[:NAMES]), Texts.of(rows[NAMES:]))
+    return Bank(kinds) if min(kind.std for kind in kinds) > _LEAST_SPREAD else None
+
+
+def _embedded(encoder: Encoder) -> Array:
+    every = texts()
+    return np.concatenate([encoder.texts(every[at : at + BATCH]) for at in range(0, len(every), BATCH)])
+
+
+@cache
+def _shipped_file() -> tuple[str, Floats]:
+    with as_file(files("wherein.search") / "bank.mini.npz") as path, np.load(path, allow_pickle=False) as stored:
+        rows = stored["rows"].astype(np.float32)
+        return str(stored["digest"]), np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+
+def _shipped(digest: str) -> Floats | None:
+    """The rows that come with wherein, where they were made by these weights."""
+    made_by, rows = _shipped_file()
+    return rows if made_by == digest else None

@@ -1,0 +1,203 @@
+"""Hits → log odds that they are right, on one scale for every method, without labels.
+
+Signs (`wherein.search.signs`) are weighed by a model for each kind of evidence; the models are shipped
+(`models.json`, made by `benchmarks/confidence.py`) and depend on no encoder. What people judge moves the odds
+afterwards (`wherein.search.judgements`).
+
+    text       how far the words beat rival words, agree with what fits the image, and lead
+    example    how far a hit is more like the example than look-alikes are; `region` for a part of an example
+    place      the same for the whole image, and how far the place stands out; `anywhere` for patches and proposals,
+               `again` after steps that score anew
+    verified   how many keypoints agree, and how many agree with the best of the others
+    fused      nats of several kinds of scores
+    words      how far shared visual words stand out
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Final
+
+import numpy as np
+
+from wherein.arrays import Floats
+from wherein.encoders import Encoder
+from wherein.features import FeatureFamily
+from wherein.search.bank import Bank, bank_of
+from wherein.search.calibrate import ODDS, asks, source_of
+from wherein.search.engine import Ranked
+from wherein.search.signs import FEWEST, example_signs, stands_out, text_signs
+from wherein.search.sources import Group
+from wherein.search.views import View
+from wherein.values.method import Method
+from wherein.values.query import Query
+
+WHOLE_WORDS: Final = frozenset({"whole", "pyramid", "append", "theoretical"})
+"""Search words that compare whole images."""
+PLAIN: Final = ("text", "example", "region")
+"""Kinds of evidence of whole images."""
+OUT_MOST: Final = 8.0
+"""Standing out by more deviations says no more."""
+UNSCORED_STEPS: Final = frozenset({"locate", "sp", "propagate"})
+"""Steps that leave scores as they are, or are measured by what they verify."""
+MEASURED_MOST: Final = 512
+"""Hits that are looked at one by one; later ones are as sure as their scores beside the last of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Log odds of being right from signs."""
+
+    offset: float
+    weights: tuple[float, ...]
+
+    def odds(self, signs: Floats) -> Floats:
+        """(n, signs) → (n,)."""
+        return np.asarray(self.offset + signs @ np.asarray(self.weights, np.float64), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How strong the evidence for each hit is: what it comes from, (hits,) measures, computed when asked for."""
+
+    source: str
+    values: Callable[[], Floats]
+
+
+@cache
+def shipped() -> Mapping[str, Model]:
+    """The models that come with wherein, by kind of evidence."""
+    known = json.loads((files("wherein.search") / "models.json").read_text("utf-8"))
+    return {kind: Model(float(one["offset"]), tuple(one["weights"].values())) for kind, one in known.items()}
+
+
+def measure(
+    query: Query, method: Method, ranked: Ranked, *, view: View, encoder: Encoder, family: FeatureFamily | None
+) -> Measured | None:
+    """The measures of a ranking; None where too little is known to say anything."""
+    evidence = Evidence(query, method, ranked, view, encoder)
+    if evidence.kind is not None:
+        source = source_of(query, method, kind=ODDS, encoder=encoder, family=family)
+        return Measured(source, evidence.odds)
+    if ranked.score_kind != "cosine" or asks(query) != "text":
+        return None
+    source = source_of(query, method, kind="cosine", encoder=encoder, family=family)
+    return Measured(source, lambda: np.array([one.score for one in ranked.candidates], np.float32))
+
+
+class Evidence:
+    """What there is to tell right hits of one ranking by."""
+
+    def __init__(self, query: Query, method: Method, ranked: Ranked, view: View, encoder: Encoder) -> None:
+        self._query, self._method, self._ranked, self._view, self._encoder = query, method, ranked, view, encoder
+        self._source = ranked.source
+        self._wanted = [group for group in ranked.groups if group.weight > 0]
+        first = ranked.candidates[:MEASURED_MOST]
+        self._images = np.array([one.image for one in first], np.int64)
+        self._scores = np.array([one.score for one in ranked.candidates], np.float32)
+        self._inliers = [one.inliers or 0 for one in ranked.candidates]
+
+    @cached_property
+    def kind(self) -> str | None:
+        """The kind of evidence, from what was asked and how; None where there is none."""
+        method, kind = self._method, self._ranked.score_kind
+        if self._source is None or not self._ranked.candidates:
+            return None
+        if kind == "inliers":
+            return "verified"
+        if not method.embeds:
+            return "words" if self._source.count >= FEWEST else None
+        if not self._wanted or any(self._plain_kind(group) is None for group in self._wanted):
+            return None
+        if kind == "evidence":
+            return "fused"
+        if not UNSCORED_STEPS.issuperset(method.steps):
+            return "again"
+        if (method.search or "whole") in WHOLE_WORDS:
+            return self._plain_kind(self._wanted[0]) if len(self._wanted) == 1 else "both"
+        return "place" if any(group.where is not None for group in self._wanted) else "anywhere"
+
+    def odds(self) -> Floats:
+        """(hits,) log odds that each is right."""
+        kind = self.kind or ""
+        found = shipped()[kind].odds(self.signs())
+        rest = self._scores[len(found) :]
+        return np.concatenate([found, _continued(found, self._scores[: len(found)], rest)]) if len(rest) else found
+
+    def signs(self) -> Floats:
+        """(first hits, signs) of the kind of evidence: what its model weighs."""
+        kind, count = self.kind or "", len(self._images)
+        if kind == "verified":
+            return verified_signs(self._inliers[:count])
+        if kind == "words":
+            return self._out[:, None]
+        if kind in PLAIN:
+            return self._plain_signs(self._wanted[0])
+        plain = np.min([self._plain_odds(group) for group in self._wanted], axis=0)
+        if kind == "both":
+            return np.asarray(plain[:, None], np.float32)
+        if kind == "fused" and self._source is not None:
+            nats = np.arcsinh(self._scores[:count] - np.log(self._source.count))
+            return np.stack([nats, np.log1p(self._inliers[:count]), plain], axis=1).astype(np.float32)
+        return np.stack([plain, self._out], axis=1).astype(np.float32)
+
+    @property
+    def _out(self) -> Floats:
+        """(first hits,) how far the method's own scores stand out; 0 where a step made scores of another kind."""
+        scores, source = self._scores[: len(self._images)], self._source
+        if source is None or source.kind != self._ranked.score_kind:
+            return np.zeros(len(scores), np.float32)
+        return np.clip(stands_out(scores, source.background), -OUT_MOST, OUT_MOST)
+
+    def _plain_kind(self, group: Group) -> str | None:
+        """What is asked of whole images by a group; None where it cannot be measured."""
+        if not group.of_images:
+            return "text" if self._bank is not None else None
+        if self._source is None or self._source.count < FEWEST:
+            return None
+        return "region" if group.of_regions else "example"
+
+    def _plain_odds(self, group: Group) -> Floats:
+        return shipped()[self._plain_kind(group) or ""].odds(self._plain_signs(group))
+
+    def _plain_signs(self, group: Group) -> Floats:
+        """The signs of whole images; of several texts, those of the one that is likeliest right."""
+        if group.of_images:
+            return example_signs(group.vectors, self._rows, self._view.layers.others)
+        bank, model, cosine = self._bank, shipped()["text"], self._ranked.score_kind == "cosine"
+        if bank is None or self._source is None:
+            return np.zeros((len(self._images), len(model.weights)), np.float32)
+        ordered = self._source.background.tail if cosine and len(group.vectors) == 1 else None
+        words = min(len((part.text or "").split()) for part in self._query.parts if part.text and not part.negative)
+        each = np.stack([text_signs(one, self._rows, bank, words=words, ordered=ordered) for one in group.vectors])
+        best = np.stack([model.odds(signs) for signs in each]).argmax(axis=0)
+        return np.asarray(each[best, np.arange(len(best))], np.float32)
+
+    @cached_property
+    def _rows(self) -> Floats:
+        return self._view.layers.whole().vectors(self._images)
+
+    @cached_property
+    def _bank(self) -> Bank | None:
+        return bank_of(self._encoder, self._view.store.derived.array)
+
+
+def verified_signs(inliers: Sequence[int]) -> Floats:
+    """(hits, 2): how many keypoints agree, and how many more than with the best of the other hits, as logarithms."""
+    many = np.log1p(np.asarray(inliers, np.float64))
+    order = np.sort(many)[::-1]
+    best = np.where(many == order[0], order[min(1, len(order) - 1)], order[0]) if len(order) else many
+    return np.asarray(np.stack([many, many - best], axis=1), np.float32)
+
+
+def _continued(odds: Floats, scores: Floats, rest: Floats) -> Floats:
+    """The log odds of later hits: along the line through those of the first ones, and never above their last tenth."""
+    centred = scores - scores.mean()
+    spread = float(centred @ centred)
+    slope = max(float(centred @ odds) / spread, 0.0) if spread > 0.0 else 0.0
+    most = float(odds[-max(1, len(odds) // 10) :].mean())
+    return np.asarray(np.minimum(odds.mean() + slope * (rest - scores.mean()), most), np.float32)
