@@ -1,26 +1,21 @@
-"""Scores → confidence: measures, curves, what is kept, how far it can be trusted."""
-
-from dataclasses import dataclass
+"""Curves of confidence: their names, their fits, how far they can be trusted."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wherein.encoders import load
 from wherein.encoders.toy import ToyEncoder
-from wherein.search.background import Background
 from wherein.search.calibrate import (
-    FEWEST,
+    AS_SHIPPED,
+    ODDS,
     expected_error,
     fit,
-    measure,
     migrated_name,
+    prior_of,
     reliability,
-    shipped,
     source_of,
 )
-from wherein.search.engine import Candidate
 from wherein.values.judgement import Curve
 from wherein.values.method import Method
 from wherein.values.query import Part, Query
@@ -66,62 +61,8 @@ def test_reliability_by_hand() -> None:
     assert expected_error(table) == pytest.approx(0.5 * 0.45 + 0.5 * 0.025)
 
 
-@dataclass(frozen=True)
-class Scored:
-    """A source of known scores."""
-
-    background: Background
-
-    @property
-    def count(self) -> int:
-        """How many images there are."""
-        return self.background.n
-
-
-@dataclass(frozen=True)
-class Found:
-    """A ranking as far as it is measured."""
-
-    candidates: tuple[Candidate, ...]
-    score_kind: str
-    source: Scored
-
-
-def ranked(kind: str, *scores: float, inliers: int | None = None, images: int = 100) -> Found:
-    candidates = tuple(Candidate(number, score, inliers=inliers) for number, score in enumerate(scores))
-    every = np.r_[np.array(scores, np.float32), np.linspace(0, 0.1, images - len(scores), dtype=np.float32)]
-    return Found(candidates, kind, Scored(Background.of(every)))
-
-
-def test_texts_are_measured_by_their_cosine_and_examples_by_standing_out() -> None:
-    text = measure(TEXT, Method(search="whole"), ranked("cosine", 0.9, 0.3), encoder=TOY, family=None)
-    assert text is not None
-    assert text.values().tolist() == pytest.approx([0.9, 0.3])
-    example = measure(EXAMPLE, Method(search="whole"), ranked("cosine", 0.9, 0.05), encoder=TOY, family=None)
-    assert example is not None
-    assert example.values()[0] > 0
-    assert example.values()[1] == pytest.approx(np.log(2) - np.log(100), abs=0.1)
-    assert text.source != example.source
-
-
-def test_inliers_speak_for_themselves_and_evidence_is_spread_over_the_images() -> None:
-    how = Method.parse("mini+sp")
-    few = measure(EXAMPLE, how, ranked("inliers", 20.0, inliers=20, images=2), encoder=TOY, family=None)
-    assert few is not None
-    assert few.values().tolist() == pytest.approx([np.log(21)])
-    nats = measure(EXAMPLE, how, ranked("evidence", 20.0), encoder=TOY, family=None)
-    assert nats is not None
-    assert nats.values().tolist() == pytest.approx([np.arcsinh(20 - np.log(100))])
-
-
-def test_nothing_stands_out_among_a_few_images_or_after_other_steps() -> None:
-    few = ranked("cosine", 0.9, images=FEWEST - 1)
-    assert measure(EXAMPLE, Method(search="whole"), few, encoder=TOY, family=None) is None
-    assert measure(EXAMPLE, Method.parse("qe"), ranked("cosine", 0.9), encoder=TOY, family=None) is None
-
-
 def test_a_source_names_what_scored_and_not_what_outlined() -> None:
-    def source(spec: str) -> str | None:
+    def source(spec: str) -> str:
         return source_of(TEXT, Method.parse(spec).for_query(TEXT), kind="cosine", encoder=TOY, family=None)
 
     assert source("") == source("whole+locate~coarse") == "toy@toy-colo whole cosine text"
@@ -140,15 +81,14 @@ def test_a_source_names_what_scored_and_not_what_outlined() -> None:
 def test_calibrations_named_by_the_fields_of_a_method_are_found_under_its_spelling(old: str, spec: str) -> None:
     kind = old.split()[-2]
     named = source_of(TEXT, Method.parse(spec).for_query(TEXT), kind=kind, encoder=TOY, family=None)
-    assert named is not None
     assert migrated_name(old).partition(" ")[2] == named.partition(" ")[2]
     assert migrated_name("rootsift inliers") == "rootsift inliers"
     fused = "mini@c4885c3b rootsift search=whole steps=sp words=bow evidence image"
     assert migrated_name(fused) == "mini@c4885c3b rootsift bow+sp evidence image"
 
 
-def test_the_shipped_curves_are_those_of_the_shipped_encoder() -> None:
-    """Other weights need other curves: `python benchmarks/calibration.py EVAL_FOLDER` makes them."""
-    mini, how = load("mini"), Method(search="whole")
-    for query in (TEXT, EXAMPLE):
-        assert source_of(query, how, kind="cosine", encoder=mini, family=None) in shipped()
+def test_only_log_odds_mean_something_before_anything_is_judged() -> None:
+    how = Method(search="whole")
+    odds, cosine = (source_of(EXAMPLE, how, kind=kind, encoder=TOY, family=None) for kind in (ODDS, "cosine"))
+    assert (prior_of(odds), prior_of(cosine)) == (AS_SHIPPED, None)
+    assert AS_SHIPPED.confidence(np.array([0.0, np.log(3.0)], np.float32)).tolist() == pytest.approx([0.5, 0.75])

@@ -57,7 +57,7 @@ def test_an_option_of_the_wrong_kind_is_refused_by_name(option: str, value: obje
 def test_numbers_of_numpy_and_paths_are_taken() -> None:
     options: Any = {"k": np.int64(3), "min_confidence": np.float32(0.5), "folder": Path("holiday")}
     asked = Asked.of("red", options)
-    assert (asked.k, asked.min_confidence, asked.filter.folder) == (3, 0.5, "holiday")
+    assert (asked.k, asked.cut.least, asked.filter.folder) == (3, 0.5, "holiday")
 
 
 @pytest.mark.parametrize("said", ["2022", 2022, "2022-01", "2022-1", "2022-01-01", date(2022, 1, 1)])

@@ -24,11 +24,22 @@ from wherein.indexing.scope import holds_anything
 from wherein.indexing.sharing import Sharing
 from wherein.indexing.sync import Settings, Sync
 from wherein.indexing.upkeep import Upkeep
-from wherein.options import Askable, Asked, Filters, Options, lists_options, only_filters, require_tag, whole_number
+from wherein.options import (
+    Askable,
+    Asked,
+    Cut,
+    Filters,
+    Options,
+    lists_options,
+    only_filters,
+    require_tag,
+    whole_number,
+)
 from wherein.parallel import default_workers
-from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure, split
-from wherein.search.confidence import Measured, measure
+from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure
 from wherein.search.clips import NO_CLIP
+from wherein.search.confidence import Measured, measure
+from wherein.search.decide import cut_of, expected_right, shown, split, summed
 from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Curves
 from wherein.search.local import OnStep, no_step
@@ -37,14 +48,14 @@ from wherein.search.reading import read_query
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import RowScorer
 from wherein.search.signs import FEWEST
-from wherein.search.unknown import unknown_words
+from wherein.search.unknown import Unknown, unknown_words
 from wherein.search.views import View, Views
 from wherein.store import rebuild
 from wherein.store.backup import restore as _restore
 from wherein.store.store import FOLDER, Store, home_in, is_collection
-from wherein.values.judgement import Calibration, Judgement
+from wherein.values.judgement import Calibration, Curve, Judgement
 from wherein.values.method import Method
-from wherein.values.ranking import Hit, Ranking
+from wherein.values.ranking import Expected, Hit, Ranking
 from wherein.values.records import AddReport, Details, Filter, ImageRecord, Info, Progress
 
 T = TypeVar("T")
@@ -231,23 +242,27 @@ class Collection(Upkeep, Sharing):
         self._store.refresh()
         if not self._store.manifest.layers:
             return nothing_yet(asked, encoder=asked.method.encoder or self.encoder)
+        if asked.all:
+            asked = self._as_many_as_expected(asked)
         view, searched, ranked, measured = self._ranked(asked)
         curve = None if measured is None else self._curves.of(measured.source, asked.query)
         hits = [self._hit(view, found) for found in ranked.candidates]
         said = notes(asked.query, asked.method) + ranked.notes + self._shortfalls(view, asked.method)
+        expected = None
         if curve is not None and measured is not None:
-            encoder = self._encoder(asked.method.encoder or self.encoder)
-            unknown = unknown_words(read_query(asked.query, encoder)[0], encoder)
-            sure = unknown.less_sure(curve.confidence(measured.values())).tolist()
-            hits = [replace(hit, confidence=confidence) for hit, confidence in zip(hits, sure, strict=True)]
-        elif asked.min_confidence is not None and hits:
+            sure = self._unknown(asked).less_sure(curve.confidence(measured.values()))
+            hits = [replace(hit, confidence=known) for hit, known in zip(hits, shown(sure), strict=True)]
+            expected = self._expected(asked, view, ranked, curve, hits)
+        elif asked.cut.decides and hits:
             question = plain_question(asked, hits)
-            plain = None if question is None else self._search(replace(question, min_confidence=None))
+            plain = None if question is None else self._search(replace(question, cut=Cut()))
             hits = hits if plain is None else plainly_sure(plain, hits)
             said += (how_sure(asked, plain),)
         if not searched:
             said += unknown_names(self._store, asked.filter)
-        kept, rejected = split(hits, asked.min_confidence)
+        known = [hit.confidence for hit in hits if hit.confidence is not None]
+        cut = cut_of(known, asked.cut)
+        kept, rejected = split(hits, cut if asked.cut.decides else None)
         return Ranking(
             hits=kept,
             query=str(asked.query),
@@ -259,7 +274,30 @@ class Collection(Upkeep, Sharing):
             rejected=rejected,
             label=asked.query.label,
             nothing_indexed=not len(view.images),
+            cut=cut,
+            decided=asked.cut.decides,
+            expected=expected,
         )
+
+    def _unknown(self, asked: Asked) -> Unknown:
+        """Which words of a query the encoder cannot know."""
+        encoder = self._encoder(asked.method.encoder or self.encoder)
+        return unknown_words(read_query(asked.query, encoder)[0], encoder)
+
+    def _expected(self, asked: Asked, view: View, ranked: Ranked, curve: Curve, hits: Sequence[Hit]) -> Expected | None:
+        """How many of the searched images are likely right."""
+        if self._unknown(asked).all_words:
+            return summed([hit.confidence or 0.0 for hit in hits])
+        allowed = self._allowed(view, asked.filter, asked.among)
+        encoder = self._encoder(asked.method.encoder or self.encoder)
+        found = expected_right(asked, ranked, curve, view=view, encoder=encoder, allowed=allowed)
+        return found or summed([hit.confidence or 0.0 for hit in hits])
+
+    def _as_many_as_expected(self, asked: Asked) -> Asked:
+        """The same search for as many hits as images are expected to be right, at least one."""
+        first = self._search(replace(asked, all=False, cut=Cut()))
+        count = 1 if first.expected is None else max(1, round(first.expected.about))
+        return replace(asked, all=False, k=count)
 
     def locate_hits(self, query: Askable, hits: Iterable[Hit], *, method: str | Method = "") -> Iterator[Hit]:
         """Hits of a search, one by one, with the mask and box of what matched; nothing is searched again."""
@@ -304,8 +342,8 @@ class Collection(Upkeep, Sharing):
             view, _, ranked, measured = self._ranked(Asked.of(judgement.query, {"method": method, "frames": True}))
             if measured is None:
                 raise InputError(
-                    f"hits of method {method or 'whole'} cannot be calibrated here: an example needs {FEWEST} images to "
-                    "be compared with."
+                    f"hits of method {method or 'whole'} cannot be calibrated here: an example needs {FEWEST} images "
+                    "to be compared with."
                 )
             found = [self._hit(view, one).image_id for one in ranked.candidates]
             judged.setdefault(measured.source, {}).update(judgement.of(found, measured.values().tolist()))

@@ -25,6 +25,8 @@ from wherein.values.records import Filter, stamp
 
 _LOG: Final = logging.getLogger("wherein.search")
 DEFAULT_K: Final = 20
+DEFAULT_CUT: Final = 0.5
+"""Hits that are less likely right than wrong are shown apart, and rejected where a decision is asked for."""
 Askable = Query | Part | ImageLike | Sequence[Any]
 """What can be searched for: a str is a text; a Path, bytes, array or PIL image is an example; or several of those."""
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -59,6 +61,10 @@ class Options(Filters, total=False):
     min_confidence: Annotated[
         float | None, "reject hits less likely to be right than this, from 0 to 1; the ranking keeps them apart"
     ]
+    precision: Annotated[float | None, "keep as many hits as possible while this share of them is right: 0.9"]
+    false_alarms: Annotated[float | None, "keep hits while at most so many of them are expected to be wrong: 1"]
+    decide: Annotated[bool, "reject hits that are less likely right than wrong"]
+    all: Annotated[bool, "as many hits as images are expected to be right, whatever k is"]
 
 
 _DEFAULTS: Final[Mapping[str, object]] = {
@@ -68,6 +74,8 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "min_side": 0,
     "locate": False,
     "frames": False,
+    "decide": False,
+    "all": False,
     "index": AUTO,
 }
 """What an option is unless it is given; None for those that are not named."""
@@ -93,6 +101,33 @@ def lists_options(kind: type[Filters]) -> Callable[[Function], Function]:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """How sure a hit must be: by its own confidence, or by what the hits are together. One of them is given."""
+
+    least: float = DEFAULT_CUT
+    precision: float | None = None
+    false_alarms: float | None = None
+    decides: bool = False
+    """Whether hits below are rejected; else they are only shown apart."""
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """From what a caller gave; two rules at once are refused."""
+        given = {name: options.get(name) for name in ("min_confidence", "precision", "false_alarms")}
+        named = [name for name, value in given.items() if value is not None]
+        decide = _flag("decide", options.get("decide", False))
+        if len(named) > 1:
+            raise InputError(f"{' and '.join(named)}: give one of them; each says by itself which hits are kept.")
+        least, alarms = given["min_confidence"], given["false_alarms"]
+        return cls(
+            DEFAULT_CUT if least is None else _fraction("min_confidence", least),
+            None if given["precision"] is None else _fraction("precision", given["precision"]),
+            None if alarms is None else _at_least_zero("false_alarms", alarms),
+            decide or bool(named),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A search, checked."""
 
@@ -101,7 +136,9 @@ class Asked:
     k: int
     filter: Filter
     among: tuple[str, ...] | None
-    min_confidence: float | None
+    cut: Cut = Cut()
+    all: bool = False
+    """Whether as many hits are wanted as images are expected to be right."""
     frames: bool = False
     """Whether every image of a video is a hit of its own."""
     index: str = AUTO
@@ -111,10 +148,9 @@ class Asked:
     def of(cls, query: Askable, options: Options) -> Self:
         """From what a caller gave."""
         require_known(options, Options.__optional_keys__)
-        least, among = options.get("min_confidence"), options.get("among")
+        among = options.get("among")
         k = whole_number("k", options.get("k", DEFAULT_K), least=1)
         located = _flag("locate", options.get("locate", False))
-        confidence = None if least is None else _fraction("min_confidence", least)
         filter_ = filter_of(options)
         chosen = None if among is None else several("among", among)
         asked, how = Query.of(query), options.get("method", "")
@@ -128,7 +164,8 @@ class Asked:
             k=k,
             filter=filter_,
             among=chosen,
-            min_confidence=confidence,
+            cut=Cut.of(options),
+            all=_flag("all", options.get("all", False)),
             frames=_flag("frames", options.get("frames", False)),
             index=_index(options.get("index", AUTO)),
         )
@@ -215,6 +252,16 @@ def _fraction(name: str, value: Any) -> float:
         number = None
     if number is None or not 0.0 <= number <= 1.0:
         raise _refused(name, value, "a number between 0 and 1")
+    return number
+
+
+def _at_least_zero(name: str, value: Any) -> float:
+    try:
+        number = None if isinstance(value, bool | str | bytes) else float(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or not 0.0 <= number < float("inf"):
+        raise _refused(name, value, "a number of at least 0")
     return number
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +66,25 @@ def search(
     min_confidence: Annotated[
         float | None, typer.Option(help="Reject hits less likely to be right than this: 0.5.")
     ] = None,
+    precision: Annotated[
+        float | None, typer.Option(help="Keep as many hits as possible while this share of them is right: 0.9.")
+    ] = None,
+    false_alarms: Annotated[
+        float | None, typer.Option(help="Keep hits while at most so many are expected to be wrong: 1.")
+    ] = None,
+    decide: Annotated[
+        bool,
+        typer.Option("--decide", help="Reject what is less likely right than wrong; exits 1 where nothing is left."),
+    ] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="As many hits as images are expected to be right, whatever -k is.")
+    ] = False,
+    weaker: Annotated[
+        bool, typer.Option("--weaker", help="Show hits too that are less likely right than wrong.")
+    ] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Show the method's own scores beside the confidence.")
+    ] = False,
     collection: CollectionOption = None,
     json_: JsonOption = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print file paths only, one a line, for pipes.")] = False,
@@ -96,15 +116,21 @@ def search(
             frames=frames,
             index=index,
             min_confidence=min_confidence,
+            precision=precision,
+            false_alarms=false_alarms,
+            decide=decide,
+            all=all_,
             locate=(html or export) is not None and _has_patches(opened) if locate is None else locate,
         )
-        if min_confidence is not None and any(hit.confidence is None for hit in ranking):
-            raise InputError(f"{ranking.notes[-1]} Or leave out --min-confidence.")
+        if ranking.decided and any(hit.confidence is None for hit in ranking):
+            raise InputError(f"{ranking.notes[-1]} Or leave out --min-confidence, --precision and the like.")
         if export is not None:
             from wherein.output.exports import export as write
 
             typer.echo(f"wrote {write(ranking, export, thumb_of=opened.thumb, file_of=opened.open_file)}", err=True)
-        _show(ranking, opened, json_=json_, end=None if not paths else "\0" if null else "\n", html=html)
+        shown = replace(ranking, cut=0.0) if weaker else ranking
+        end = None if not paths else "\0" if null else "\n"
+        _show(shown, opened, json_=json_, end=end, html=html, scores=scores)
     if not ranking:
         raise typer.Exit(1)
 
@@ -138,8 +164,10 @@ def _has_patches(collection: Collection) -> bool:
     return any(layer.kind == "patches" and layer.encoder == collection.encoder for layer in layers)
 
 
-def _show(ranking: Ranking, collection: Collection, *, json_: bool, end: str | None, html: Path | None) -> None:
-    """Tell what was found; with `end`, only paths, each once and followed by it."""
+def _show(
+    ranking: Ranking, collection: Collection, *, json_: bool, end: str | None, html: Path | None, scores: bool
+) -> None:
+    """Tell what was found; with `end`, only paths, each once and followed by it. Weaker hits are only counted."""
     from wherein.output import present
 
     for note in ranking.notes:
@@ -150,12 +178,14 @@ def _show(ranking: Ranking, collection: Collection, *, json_: bool, end: str | N
     if json_:
         typer.echo(present.as_json(ranking))
     elif end is not None:
-        for path in dict.fromkeys(str(hit.path or hit.image_id) for hit in ranking):
+        for path in dict.fromkeys(str(hit.path or hit.image_id) for hit in ranking.strong):
             sys.stdout.write(f"{path}{end}")
-    elif not ranking:
+    elif not ranking.strong:
         typer.echo(present.no_match(ranking), err=True)
     elif html is None:
-        _print_table(present.as_table(ranking))
+        _print_table(present.as_table(ranking, scores=scores))
+    for line in () if json_ else present.how_many(ranking):
+        typer.echo(line, err=True)
 
 
 def _print_table(table: Table) -> None:

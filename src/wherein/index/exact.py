@@ -18,6 +18,8 @@ class ExactRows:
 
     def __init__(self, table: RowTable) -> None:
         self._table = table
+        self._last: tuple[bytes, Floats] | None = None
+        """The last queries and their scores: hits and counts are asked for one after the other."""
 
     def scores(self, queries: Floats, images: Ints) -> Floats:
         """(m, len(images)): the score of each image's best row."""
@@ -36,6 +38,11 @@ class ExactRows:
         """The best k images for each query."""
         return [best(scores, k=k, allowed=allowed) for scores in self._all(queries)]
 
+    def histogram(self, queries: Floats, *, edges: Floats) -> Ints:
+        """(m, len(edges)): how many images score at least each edge and less than the next."""
+        below = np.stack([np.searchsorted(np.sort(scores), edges, side="left") for scores in self._all(queries)])
+        return np.diff(below, axis=1, append=self._table.count)
+
     def winners(self, query: Floats, images: Ints) -> Ints:
         """The best row of each image, as its place in the table."""
         if self._table.alone:
@@ -49,10 +56,15 @@ class ExactRows:
         return starts, np.r_[starts[1:], len(self._table)]
 
     def _all(self, queries: Floats) -> Floats:
+        last, asked = self._last, queries.tobytes()
+        if last is not None and last[0] == asked:
+            return last[1]
         flat = np.empty((len(queries), len(self._table)), np.float32)
         for rows, used, places in self._table.blocks():
             flat[:, places] = products(rows, queries)[:, used]
-        return flat if self._table.alone else np.maximum.reduceat(flat, self._table.starts, axis=1)
+        found = flat if self._table.alone else np.maximum.reduceat(flat, self._table.starts, axis=1)
+        self._last = (asked, found) if len(queries) == 1 else None
+        return found
 
 
 def products(rows: Floats, queries: Floats) -> Floats:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,32 +27,34 @@ def as_json(ranking: Ranking) -> str:
     return json.dumps(ranking.to_dict(polygons=True), indent=2, ensure_ascii=False)
 
 
-def as_table(ranking: Ranking) -> Table:
-    """The ranking as a table for the terminal."""
+def as_table(ranking: Ranking, *, scores: bool = False) -> Table:
+    """The hits that count as a table for the terminal; `scores` adds the method's own, whose scales differ."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    located = any(hit.box is not None for hit in ranking)
-    verified = any(hit.inliers is not None for hit in ranking)
-    calibrated = any(hit.confidence is not None for hit in ranking)
+    hits = ranking.strong
+    located = any(hit.box is not None for hit in hits)
+    verified = any(hit.inliers is not None for hit in hits)
+    calibrated = any(hit.confidence is not None for hit in hits)
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     table.add_column("", justify="right", style="dim")
-    table.add_column(ranking.score_kind, justify="right")
     if calibrated:
         table.add_column("sure", justify="right")
+    if scores:
+        table.add_column(ranking.score_kind, justify="right")
     table.add_column("image", overflow="fold")
     if verified:
         table.add_column("inliers", justify="right")
     if located:
         table.add_column("where", style="dim")
-    for number, hit in enumerate(ranking, 1):
+    for number, hit in enumerate(hits, 1):
         where = "" if hit.box is None else ",".join(f"{value:.2f}" for value in hit.box.xyxy)
         name = Text(f"{visible(hit.image_id)}{_more(hit)}")
         inliers = "" if hit.inliers is None else str(hit.inliers)
-        more = [*([inliers] if verified else []), *([where] if located else [])]
-        sure = [_percent(hit)] if calibrated else []
-        table.add_row(str(number), f"{hit.score:.3f}", *sure, name, *more)
+        before = [*([_percent(hit)] if calibrated else []), *([f"{hit.score:.3f}"] if scores else [])]
+        after = [*([inliers] if verified else []), *([where] if located else [])]
+        table.add_row(str(number), *before, name, *after)
     return table
 
 
@@ -61,10 +64,20 @@ def no_match(ranking: Ranking) -> str:
         return "no match: the collection is empty. Run `wherein index FOLDER` to fill it."
     if not ranking.searched:
         return "no match: no image passes the filters."
-    if not ranking.rejected:
+    if not ranking.weaker:
         return f"no match: none of {ranking.searched:,} images shares anything with it."
-    best = ranking.rejected[0]
-    return f"no match: the best, {visible(best.image_id)}, is right with {_percent(best)} only."
+    nearest = max(ranking.weaker, key=lambda hit: hit.confidence or 0.0)
+    return f"no match; nearest is {visible(nearest.image_id)} ({_percent(nearest)})."
+
+
+def how_many(ranking: Ranking) -> list[str]:
+    """About how many images match, and how many weaker hits are not shown, a line each."""
+    said = [] if ranking.expected is None or not ranking.strong else [f"{ranking.expected}."]
+    if ranking.weaker:
+        number = len(ranking.weaker)
+        hits, them = ("hit", "it") if number == 1 else ("hits", "them")
+        said.append(f"{number:,} weaker {hits}" + (" rejected." if ranking.decided else f"; --weaker shows {them}."))
+    return said
 
 
 def _percent(hit: Hit) -> str:
@@ -83,15 +96,26 @@ def visible(name: str) -> str:
 
 def write_page(ranking: Ranking, path: Path, *, thumb_of: ThumbOf) -> None:
     """A self-contained HTML page: every hit with its thumbnail, its score and, where known, its box."""
-    figures = "\n".join(_figure(number, hit, thumb_of(hit.image_id)) for number, hit in enumerate(ranking, 1))
-    summary = f"{len(ranking)} of {ranking.searched} images · {ranking.encoder} · {ranking.score_kind}"
+    strong, weaker = ranking.strong, ranking.weaker
+    figures = "\n".join(_figure(number, hit, thumb_of(hit.image_id)) for number, hit in enumerate(strong, 1))
+    about = "" if ranking.expected is None or not strong else f" · {ranking.expected}"
+    summary = f"{len(strong)} of {ranking.searched} images · {ranking.encoder}{about}"
     page = _PAGE.format(
         title=html.escape(visible(ranking.query)),
         summary=html.escape(summary),
         figures=figures or f'<p class="none">{html.escape(no_match(ranking).capitalize())}</p>',
+        weaker=_folded(weaker, thumb_of) if weaker else "",
     )
     with unwritable_told(path):
         write_durably(path, page.encode("utf-8", "replace"))
+
+
+def _folded(hits: Sequence[Hit], thumb_of: ThumbOf) -> str:
+    """Weaker hits, folded away and without outlines."""
+    plain = [replace(hit, mask=None, box=None) for hit in hits]
+    figures = "\n".join(_figure(number, hit, thumb_of(hit.image_id)) for number, hit in enumerate(plain, 1))
+    hits_ = "1 weaker hit" if len(hits) == 1 else f"{len(hits):,} weaker hits"
+    return f"<details><summary>{hits_}</summary><main>{figures}</main></details>"
 
 
 def _svg(mask: Mask) -> str:
@@ -121,7 +145,7 @@ def _figure(number: int, hit: Hit, thumb: bytes | None) -> str:
     name += _more(hit)
     return (
         f'<figure style="--ratio:{ratio:.4f}"><div class="picture">{picture}</div>'
-        f'<figcaption><b>{number}</b> <span class="score">{hit.score:.3f}</span> {_percent(hit)} {name}</figcaption>'
+        f'<figcaption><b>{number}</b> <span class="score">{_percent(hit)}</span> {name}</figcaption>'
         "</figure>"
     )
 
@@ -150,10 +174,11 @@ svg {{ position: absolute; inset: 0; width: 100%; height: 100%; }}
 .edge {{ fill: none; stroke: var(--mark); stroke-width: 2px; vector-effect: non-scaling-stroke; }}
 .box {{ position: absolute; border: 2px solid var(--mark); border-radius: 2px; box-shadow: 0 0 0 1px #0006; }}
 figcaption {{ margin-top: .35rem; font-size: .8rem; color: var(--quiet); overflow-wrap: anywhere; }}
+details {{ margin-top: 2rem; }} summary {{ cursor: pointer; color: var(--quiet); margin-bottom: 1rem; }}
 figcaption b {{ color: var(--ink); }}
 .score {{ font-variant-numeric: tabular-nums; margin: 0 .35rem; }}
 </style></head>
 <body><h1>{title}</h1><p>{summary}</p><main>
 {figures}
-</main></body></html>
+</main>{weaker}</body></html>
 """

@@ -62,10 +62,3 @@ def how_sure(asked: Asked, plain: Ranking | None) -> str:
             "they are right. Judge some, and later ones have one."
         )
     return f"the confidence says how likely an image shows {plain.query} at all; places and marks do not change it."
-
-
-def split(hits: Sequence[Hit], least: float | None) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
-    """The hits that are likely enough, and the others; one without a confidence is never rejected."""
-    sure = [least is None or hit.confidence is None or hit.confidence >= least for hit in hits]
-    kept = tuple(hit for hit, enough in zip(hits, sure, strict=True) if enough)
-    return kept, tuple(hit for hit, enough in zip(hits, sure, strict=True) if not enough)

@@ -8,15 +8,15 @@ afterwards (`wherein.search.judgements`).
     example    how far a hit is more like the example than look-alikes are; `region` for a part of an example
     place      the same for the whole image, and how far the place stands out; `anywhere` for patches and proposals,
                `again` after steps that score anew
-    verified   how many keypoints agree, and how many agree with the best of the others
-    fused      nats of several kinds of scores
+    verified   how many keypoints agree
+    fused      nats of several kinds of scores, beyond those that the best of so many images reaches by chance
     words      how far shared visual words stand out
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -132,17 +132,16 @@ class Evidence:
         """(first hits, signs) of the kind of evidence: what its model weighs."""
         kind, count = self.kind or "", len(self._images)
         if kind == "verified":
-            return verified_signs(self._inliers[:count])
+            return np.log1p(np.asarray(self._inliers[:count], np.float32))[:, None]
         if kind == "words":
             return self._out[:, None]
         if kind in PLAIN:
             return self._plain_signs(self._wanted[0])
+        if kind == "fused" and self._source is not None:
+            return np.arcsinh(self._scores[:count] - np.float32(np.log(self._source.count)))[:, None]
         plain = np.min([self._plain_odds(group) for group in self._wanted], axis=0)
         if kind == "both":
             return np.asarray(plain[:, None], np.float32)
-        if kind == "fused" and self._source is not None:
-            nats = np.arcsinh(self._scores[:count] - np.log(self._source.count))
-            return np.stack([nats, np.log1p(self._inliers[:count]), plain], axis=1).astype(np.float32)
         return np.stack([plain, self._out], axis=1).astype(np.float32)
 
     @property
@@ -184,14 +183,6 @@ class Evidence:
     @cached_property
     def _bank(self) -> Bank | None:
         return bank_of(self._encoder, self._view.store.derived.array)
-
-
-def verified_signs(inliers: Sequence[int]) -> Floats:
-    """(hits, 2): how many keypoints agree, and how many more than with the best of the other hits, as logarithms."""
-    many = np.log1p(np.asarray(inliers, np.float64))
-    order = np.sort(many)[::-1]
-    best = np.where(many == order[0], order[min(1, len(order) - 1)], order[0]) if len(order) else many
-    return np.asarray(np.stack([many, many - best], axis=1), np.float32)
 
 
 def _continued(odds: Floats, scores: Floats, rest: Floats) -> Floats:

@@ -57,7 +57,9 @@ def text_signs(query: Floats, hits: Floats, bank: Bank, *, words: int, ordered: 
     agrees = np.max([_agreement(fit, close, kind, spread) for fit, close, kind in seen], axis=0)
     lead = np.zeros(len(hits))
     if describes:
-        lead = np.clip((own - _following(own, np.sort(own)[::-1] if ordered is None else ordered)) / spread - USUAL_LEAD, -1.0, 1.0)
+        lead = np.clip(
+            (own - _following(own, np.sort(own)[::-1] if ordered is None else ordered)) / spread - USUAL_LEAD, -1.0, 1.0
+        )
     return np.asarray(np.stack([beats, agrees, lead], axis=1), np.float32)
 
 

@@ -22,7 +22,7 @@ from wherein.search.background import SAMPLE, Background
 from wherein.search.candidates import Term, combined_top
 from wherein.search.evidence import centrality, embedding_nats, local_nats, roots
 from wherein.search.local import LocalIndex
-from wherein.search.scorers import Scorer
+from wherein.search.scorers import RowScorer, Scorer
 from wherein.search.style import STRENGTH, Drawn, style_note
 from wherein.search.views import View
 from wherein.values.method import Method
@@ -140,6 +140,15 @@ class EmbeddingSource:
         """Where the first group was found."""
         first = self.groups[0]
         return self._view.scorer.regions(first.vectors[0], first.where, images)
+
+    def histogram(self, edges: Floats) -> Ints | None:
+        """(len(edges),) how many images score at least each edge and less than the next, edges ascending.
+
+        None where the scores are a sum, or of an index that counts nothing.
+        """
+        first, scorer = self.groups[0], self._view.scorer
+        plain = len(self.groups) == 1 and len(first.vectors) == 1 and not self._lowers(first)
+        return scorer.histogram(first.vectors[0], edges) if plain and isinstance(scorer, RowScorer) else None
 
     def notes(self, top: Top, k: int) -> tuple[str, ...]:
         """That drawings stand lower than they scored, where some would have been among the first k."""

@@ -36,7 +36,6 @@ from wherein.store.store import Store
 from wherein.values.method import DBA, Method, declared_word
 from wherein.values.region import Box, Grid
 
-
 OTHERS: Final = 2048
 """Images that a hit is compared with to say what it usually looks like: 20 hits take a millisecond, 4 MB stay."""
 

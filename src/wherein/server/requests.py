@@ -51,6 +51,10 @@ _LINES: Final = 200
 _LOCATED_AT_ONCE: Final = 6
 """Hits that are outlined in one turn: a tenth of a second, so that another search waits no longer."""
 _GROWTH: Final = 4
+_FOLLOW: Final = 20
+"""Rejected hits in a row after which nothing more is looked for: surer ones hardly follow."""
+UNCUT: Final = {"min_confidence": None, "precision": None, "false_alarms": None, "decide": False, "all": False}
+"""A search that rejects nothing."""
 _OPTIONS: Final = set(Options.__optional_keys__)
 
 
@@ -62,8 +66,8 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
         if outlined is not None:
             return outlined
         query, ranking, seconds = _searched(served, collection, asked, uploads, max_pixels=max_pixels)
-        hits = ranking.hits[asked.offset : asked.offset + asked.k]
-        upto = [hit.image_id for hit in ranking.hits[: asked.offset + asked.k]]
+        end = len(ranking.hits) if asked.all else asked.offset + asked.k
+        hits, upto = ranking.hits[asked.offset : end], [hit.image_id for hit in ranking.hits[:end]]
         likes = LookAlikes().of(collection, upto, key=None) if asked.group else {}
         return _out(asked, ranking, query, hits, likes, seconds=seconds)
 
@@ -81,7 +85,7 @@ async def ask_lines(served: Served, asked: SearchIn, *, max_pixels: int) -> Asyn
             some = found.hits[start : start + _LOCATED_AT_ONCE]
             if asked.locate:
                 among = [hit.image_id for hit in some]
-                wanted = asked.model_copy(update={"among": among, "k": len(among), "offset": 0, "min_confidence": None})
+                wanted = asked.model_copy(update={"among": among, "k": len(among), "offset": 0, **UNCUT})
                 outlined = {hit.image_id: hit for hit in (await ask(served, wanted, {}, max_pixels=max_pixels)).hits}
                 shown = ((hit, outlined.get(hit.image_id, hit)) for hit in some)
                 some = [drawn.model_copy(update={"like": hit.like}) for hit, drawn in shown]
@@ -176,7 +180,7 @@ def _searched(
 def _outlined(served: Served, collection: Collection, asked: SearchIn) -> RankingOut | None:
     """Outlines of hits that were answered just before; None where that question or one of the hits is forgotten."""
     question = served.questions.get(_question(collection, asked)) if asked.locate and asked.among else None
-    if question is None or asked.among is None or asked.min_confidence is not None:
+    if question is None or asked.among is None or any(getattr(asked, name) not in (None, False) for name in UNCUT):
         return None
     started = time.perf_counter()
     ranking = question.located(asked.among)
@@ -221,8 +225,8 @@ def _is_whole(ranking: Ranking) -> bool:
     """Whether no longer ranking would have more hits: all images are in it, or all that follow are rejected too."""
     if len(ranking) + len(ranking.rejected) >= ranking.searched:
         return True
-    best = max((hit.score for hit in ranking.rejected), default=math.inf)
-    return all(best <= hit.score for hit in ranking)
+    last = min((hit.score for hit in ranking), default=math.inf)
+    return sum(hit.score <= last for hit in ranking.rejected) >= min(_FOLLOW, max(1, len(ranking)))
 
 
 def _query(

@@ -113,6 +113,14 @@ class SearchIn(Filters):
     """The index that is asked, as `exact` or `milvus`; `auto`: the one that the server or the collection keeps."""
     min_confidence: Fraction | None = None
     """Reject hits less likely to be right than this; the best of them come back as `rejected`."""
+    precision: Fraction | None = None
+    """Keep as many hits as possible while this share of them is right."""
+    false_alarms: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    """Keep hits while at most so many of them are expected to be wrong."""
+    decide: bool = False
+    """Reject hits that are less likely right than wrong."""
+    all: bool = False
+    """As many hits as images are expected to be right, whatever `k` is."""
     liked: Annotated[list[ImageId], Field(max_length=200)] = []
     disliked: Annotated[list[ImageId], Field(max_length=200)] = []
 
@@ -213,6 +221,14 @@ class PartOut(Shape):
     negative: bool
 
 
+class ExpectedOut(Shape):
+    """About how many images are right, and an interval that holds the true number four times in five."""
+
+    about: float
+    low: float
+    high: float
+
+
 class RankingOut(Shape):
     """Hits, best first, and how they were scored."""
 
@@ -233,6 +249,12 @@ class RankingOut(Shape):
     """What was looked for, in clean words: without weights, places and what was to be avoided."""
     nothing_indexed: bool
     """Whether there was nothing to search: the collection holds no image that its encoder has described."""
+    cut: float
+    """The least confidence of a hit that counts; weaker ones are shown apart, or rejected where that was asked for."""
+    decided: bool
+    """Whether weaker hits were rejected."""
+    expected: ExpectedOut | None
+    """About how many images are right, also beyond these hits."""
 
 
 class DetailsOut(Shape):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, Final, Self, overload
 
 from wherein.arrays import Mask
 from wherein.values.masks import from_rle, outline, to_rle
 from wherein.values.region import Box
+
+NONE_EXPECTED: Final = 0.5
+"""Where fewer images are expected to be right, none is said to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,26 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """About how many images are right: a number, and an interval that holds the true one four times in five."""
+
+    about: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        number, low, high = round(self.about), math.floor(self.low), math.ceil(self.high)
+        if high <= 0 or self.about < NONE_EXPECTED:
+            return "No image is likely to match"
+        images = "image matches" if number == 1 else "images match"
+        return f"About {max(number, 1):,} {images} ({low:,} to {high:,})"
+
+    def to_dict(self) -> dict[str, float]:
+        """As JSON has it."""
+        return {"about": self.about, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking(Sequence[Hit]):
     """Hits, best first, and how they were scored."""
 
@@ -86,6 +110,13 @@ class Ranking(Sequence[Hit]):
     """What was looked for, in clean words: without weights, places and what was to be avoided."""
     nothing_indexed: bool = False
     """Whether there was nothing to search: the collection holds no image that its encoder has described."""
+    cut: float = 0.0
+    """The least confidence of a hit that counts: weaker ones are rejected where a decision was asked for, and else
+    shown apart."""
+    decided: bool = False
+    """Whether a decision was asked for, so that weaker hits are in `rejected`."""
+    expected: Expected | None = None
+    """About how many images are right, also beyond these hits."""
 
     def to_dict(self, *, polygons: bool = False) -> dict[str, Any]:
         """The ranking as one JSON document; `polygons` as `Hit.to_dict` has them."""
@@ -100,6 +131,9 @@ class Ranking(Sequence[Hit]):
             "rejected": [hit.to_dict(polygons=polygons) for hit in self.rejected],
             "label": self.label,
             "nothing_indexed": self.nothing_indexed,
+            "cut": self.cut,
+            "decided": self.decided,
+            "expected": None if self.expected is None else self.expected.to_dict(),
         }
 
     @classmethod
@@ -116,7 +150,20 @@ class Ranking(Sequence[Hit]):
             rejected=tuple(Hit.from_dict(hit) for hit in values["rejected"]),
             label=values["label"],
             nothing_indexed=values["nothing_indexed"],
+            cut=values.get("cut", 0.0),
+            decided=values.get("decided", False),
+            expected=None if values.get("expected") is None else Expected(**values["expected"]),
         )
+
+    @property
+    def strong(self) -> tuple[Hit, ...]:
+        """The hits that count: those at least as sure as the cut, and those of which nobody knows."""
+        return tuple(hit for hit in self.hits if hit.confidence is None or hit.confidence >= self.cut)
+
+    @property
+    def weaker(self) -> tuple[Hit, ...]:
+        """The hits below the cut, rejected or not, best first."""
+        return (*(hit for hit in self.hits if hit not in self.strong), *self.rejected)
 
     @property
     def empty(self) -> bool:

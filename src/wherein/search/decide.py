@@ -1,0 +1,113 @@
+"""Which hits are sure enough, and how many images of the collection are right at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from wherein.arrays import Floats, Mask
+from wherein.encoders import Encoder
+from wherein.options import Asked, Cut
+from wherein.search.confidence import measure
+from wherein.search.engine import Candidate, Ranked
+from wherein.search.sources import EmbeddingSource, Source
+from wherein.search.views import View
+from wherein.values.judgement import Curve
+from wherein.values.ranking import Expected, Hit
+
+NONE_SURE: Final = 1.01
+"""A cut that no hit reaches."""
+LOOKED_AT: Final = 48
+"""Images, spread over the whole ranking, by which the number of right ones is estimated."""
+COUNTED_FROM: Final = 0.03
+"""Less likely images are not counted: there are thousands, and models are fitted on first hits. With it the median
+estimate of the development sets is 0.95 of the true number, without it 1.4."""
+UNSURE: Final = 0.5
+"""How far the estimate of a count is off, as a share of it, beside chance: with it four of five true counts of the
+development sets lie within the interval (docs/results/confidence.md)."""
+_Z: Final = 1.2816  # four fifths of a normal distribution lie within so many deviations
+RANKED_ANEW: Final = frozenset({"sp", "propagate", "zoom", "segrank", "ground"})
+"""Steps that look at the first hits only, so that no other image can be asked how it would have scored."""
+
+
+def cut_of(confidences: Sequence[float], cut: Cut) -> float:
+    """The least confidence that is kept, of hits with these confidences."""
+    if cut.precision is None and cut.false_alarms is None:
+        return cut.least
+    sure = np.sort(np.asarray(confidences, np.float64))[::-1]
+    if not len(sure):
+        return NONE_SURE
+    if cut.precision is not None:
+        enough = np.cumsum(sure) / np.arange(1, len(sure) + 1) >= cut.precision - 1e-9
+    else:
+        enough = np.cumsum(1.0 - sure) <= (cut.false_alarms or 0.0) + 1e-9
+    kept = np.flatnonzero(enough)
+    return float(sure[kept[-1]]) if len(kept) else NONE_SURE
+
+
+def split(hits: Sequence[Hit], least: float | None) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+    """The hits that are likely enough, and the others; one without a confidence is never rejected."""
+    sure = [least is None or hit.confidence is None or hit.confidence >= least for hit in hits]
+    kept = tuple(hit for hit, enough in zip(hits, sure, strict=True) if enough)
+    return kept, tuple(hit for hit, enough in zip(hits, sure, strict=True) if not enough)
+
+
+def shown(confidences: Floats) -> list[float]:
+    """Confidences as they are shown and cut on: whole percents, so that what reads 50 % is not below 0.5."""
+    return [round(float(value), 2) for value in confidences]
+
+
+def expected_right(
+    asked: Asked, ranked: Ranked, curve: Curve, *, view: View, encoder: Encoder, allowed: Mask | None
+) -> Expected | None:
+    """How many of the images that were searched are likely right, from some looked at and the index's histogram."""
+    source = ranked.source
+    if source is None or RANKED_ANEW.intersection(asked.method.steps):
+        return None
+    base = view.sample if allowed is None else view.sample[allowed[view.sample]]
+    if not len(base):
+        return None
+    scores = source.scores(base)
+    order = np.argsort(-scores, kind="stable")
+    ranks = np.unique(np.geomspace(1, len(base), min(LOOKED_AT, len(base))).astype(np.int64)) - 1
+    picked = base[order[ranks]]
+    pseudo = tuple(
+        Candidate(int(image), float(score)) for image, score in zip(picked, scores[order[ranks]], strict=True)
+    )
+    measured = measure(
+        asked.query, asked.method, replace(ranked, candidates=pseudo), view=view, encoder=encoder, family=None
+    )
+    if measured is None:
+        return None
+    sure = curve.confidence(measured.values())
+    searched = len(view.images) if allowed is None else int(allowed.sum())
+    counts = _between(source, scores, scores[order[ranks]], searched, exact=allowed is None)
+    return about(sure, counts)
+
+
+def _between(source: Source, scores: Floats, edges: Floats, searched: int, *, exact: bool) -> Floats:
+    """(len(edges),): how many images score between each edge and the one above it, counting the edge itself."""
+    counted = source.histogram(edges[::-1]) if exact and isinstance(source, EmbeddingSource) else None
+    if counted is not None:
+        return np.asarray(counted[::-1], np.float32)
+    above = np.searchsorted(np.sort(-scores), -edges, side="right")
+    return np.asarray(np.diff(above, prepend=0) * (searched / len(scores)), np.float32)
+
+
+def about(sure: Floats, counts: Floats) -> Expected:
+    """The expected number of right images where `counts` (n,) of them are as sure as each of n and the one above."""
+    mean = (sure + np.concatenate([sure[:1], sure[:-1]])) / 2.0
+    mean = np.where(mean < COUNTED_FROM, 0.0, mean)
+    number = float(counts @ mean)
+    spread = float(np.sqrt(counts @ (mean * (1.0 - mean)) + (UNSURE * number) ** 2))
+    most = float(counts.sum())
+    return Expected(number, max(0.0, number - _Z * spread), min(most, number + _Z * spread))
+
+
+def summed(confidences: Sequence[float]) -> Expected:
+    """The same for hits that were all looked at."""
+    sure = np.asarray(confidences, np.float32)
+    return about(sure, np.ones(len(sure), np.float32))

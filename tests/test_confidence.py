@@ -1,0 +1,115 @@
+"""Log odds of being right: the signs they come from, what they do not depend on, and what a search says with them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wherein
+from wherein import Part, Query
+from wherein.arrays import Floats, unit
+from wherein.encoders import load
+from wherein.search.background import Background
+from wherein.search.bank import NAMES, Bank, Texts, bank_of, texts
+from wherein.search.confidence import shipped
+from wherein.search.signs import FEWEST, example_signs, stands_out, text_signs
+
+RANDOM = np.random.default_rng(3)
+BANK = Bank((Texts.of(unit(RANDOM.normal(size=(300, 16)).astype(np.float32))),) * 2)
+
+
+def shifted(rows: Floats, *, share: float = 0.8) -> Floats:
+    """Rows with a component that all have, so that every cosine c becomes share + (1 − share) c."""
+    constant = np.full((len(rows), 1), np.sqrt(share), np.float32)
+    return np.asarray(np.hstack([np.sqrt(1.0 - share) * rows, constant]), np.float32)
+
+
+def test_a_text_that_beats_its_rivals_has_better_signs_than_one_that_does_not() -> None:
+    query = unit(RANDOM.normal(size=(1, 16)).astype(np.float32))[0]
+    right = unit((query + 0.3 * RANDOM.normal(size=(1, 16))).astype(np.float32))
+    wrong = unit(RANDOM.normal(size=(1, 16)).astype(np.float32))
+    signs = text_signs(query, np.vstack([right, wrong]), BANK, words=2)
+    assert (signs[0, :2] > signs[1, :2]).all()
+    assert signs[:, 2].tolist() == [0.0, 0.0]  # two words describe nothing, so no lead is asked for
+
+
+def test_the_lead_over_the_next_five_by_hand() -> None:
+    query = np.eye(16, dtype=np.float32)[0]
+    hits = np.stack([0.9 * query, 0.5 * query])
+    ordered = np.array([0.9, 0.5, 0.4, 0.4, 0.4, 0.4], np.float32)
+    signs = text_signs(query, hits, BANK, words=6, ordered=ordered)
+    spread = np.concatenate([hits @ kind.rows.T for kind in BANK.kinds], axis=1).std(axis=1)
+    lead = np.array([0.9 - 2.1 / 5, 0.5 - 0.4]) / spread - 0.7
+    assert signs[:, 2].tolist() == pytest.approx(np.clip(lead, -1.0, 1.0).tolist(), abs=1e-4)
+
+
+def test_a_constant_in_every_embedding_changes_no_sign() -> None:
+    query, hits = (unit(RANDOM.normal(size=(size, 16)).astype(np.float32)) for size in (1, 7))
+    other = Bank((Texts.of(shifted(BANK.kinds[0].rows)), Texts.of(shifted(BANK.kinds[1].rows))))
+    ordered = np.sort(hits @ query[0])[::-1]
+    plain = text_signs(query[0], hits, BANK, words=6, ordered=ordered)
+    moved = text_signs(shifted(query)[0], shifted(hits), other, words=6, ordered=0.8 + 0.2 * ordered)
+    assert np.abs(plain - moved).max() < 2e-3
+    others = unit(RANDOM.normal(size=(100, 16)).astype(np.float32))
+    near = example_signs(query, hits, others)
+    assert np.abs(near - example_signs(shifted(query), shifted(hits), shifted(others))).max() < 2e-3
+
+
+def test_the_same_thing_again_is_above_look_alikes_and_a_look_alike_is_not() -> None:
+    kind = unit((0.8 * np.eye(64)[0] + 0.12 * RANDOM.normal(size=(60, 64))).astype(np.float32))
+    rest = unit(RANDOM.normal(size=(200, 64)).astype(np.float32))
+    again = unit((kind[:1] + 0.02 * RANDOM.normal(size=(1, 64))).astype(np.float32))
+    signs = example_signs(kind[:1], np.vstack([again, kind[1:2]]), np.vstack([kind[1:], rest, again]))
+    odds = shipped()["example"].odds(signs)
+    assert odds[0] > odds[1] + 3.0, signs
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        pytest.param([], id="no image"),
+        pytest.param([0.5], id="one image"),
+        pytest.param([0.5] * 40, id="constant scores"),
+    ],
+)
+def test_nothing_stands_out_where_nothing_can(scores: list[float]) -> None:
+    values = np.array(scores, np.float32)
+    assert stands_out(values, Background.of(values)).tolist() == [0.0] * len(scores)
+
+
+def test_the_shipped_bank_is_of_the_shipped_weights() -> None:
+    """Other weights need another: `python training/bank.py` makes it."""
+    mini = load("mini")
+
+    def refuse(name: str, make: object) -> Floats:
+        raise AssertionError(f"{name} was made anew: {make}")
+
+    bank = bank_of(mini, refuse)
+    assert bank is not None
+    assert len(texts()) == sum(len(kind.rows) for kind in bank.kinds) == 2 * NAMES
+    some = mini.texts(texts()[:3])
+    assert ((some * bank.kinds[0].rows[:3]).sum(axis=1) > 0.999).all()
+
+
+def test_an_encoder_that_takes_the_bank_for_one_text_has_none() -> None:
+    kept = dict[str, Floats]()
+    assert bank_of(load("toy"), lambda name, make: kept.setdefault(name, np.asarray(make(), np.float32))) is None
+    assert [name for name in kept if not name.startswith("bank.toy")] == []
+
+
+def test_every_method_has_a_confidence_and_examples_need_others(library: wherein.Collection, folder: Path) -> None:
+    example = Query((Part(image=folder / "red.png"),))
+    for method in ("whole", "patches", "static-9", "whole+qe", "whole+diffusion"):
+        hits = library.search(example, method=method)
+        assert all(hit.confidence is not None for hit in hits), method
+    few = library.search(example, among=library.image_ids()[: FEWEST - 1])
+    assert all(hit.confidence is not None for hit in few)  # filters do not change what is usual
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> wherein.Collection:
+    """Thirty pictures of two colours, by the toy encoder."""
+    collection = wherein.open(tmp_path_factory.mktemp("library"), create=True, encoder="toy")
+    pixels = RANDOM.integers(0, 255, size=(30, 8, 8, 3), dtype=np.uint8).repeat(8, axis=1).repeat(8, axis=2)
+    collection.add(*((f"{number:02}.png", one) for number, one in enumerate(pixels)))
+    return collection
