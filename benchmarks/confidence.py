@@ -20,11 +20,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
-from confidence_page import page
-from confidence_sets import SETS, Ask, Sets, Trial, trials
 from scipy.optimize import minimize
 
 import wherein
+from confidence_page import page
+from confidence_sets import SETS, Ask, Sets, Trial, trials
 from wherein.collection import Collection
 from wherein.options import Asked
 from wherein.search.confidence import Evidence, Model
@@ -87,7 +87,7 @@ def main() -> None:
         kept = arguments.out / "signs" / f"{trial.kind} {trial.name}.npz"
         if not kept.exists() and (not arguments.only or trial.kind in arguments.only):
             kept.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(kept, **vars(judge(trial, library(trial.library, sets, arguments.out), sets)))
+            np.savez(kept, **vars(judge(trial, library(trial.library, sets, arguments.out))))
         if kept.exists():
             with np.load(kept) as stored:
                 judged[trial.kind, trial.name] = Judged(**{name: stored[name] for name in stored.files})
@@ -149,7 +149,7 @@ def mixed(sets: Sets, out: Path) -> Path:
     return folder / ".wherein"
 
 
-def judge(trial: Trial, collection: Collection, sets: Sets) -> Judged:
+def judge(trial: Trial, collection: Collection) -> Judged:
     """The signs of the first hits of every query, and which of them are right."""
     rows = list[tuple[np.ndarray, bool, bool, int, float, str, bool]]()
     there, spent, started = frozenset(collection.image_ids()), 0.0, time.perf_counter()

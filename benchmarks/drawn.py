@@ -20,9 +20,8 @@ from pathlib import Path
 import numpy as np
 
 import wherein
-from calibration import nouns
+from confidence_sets import Sets
 from wherein import Collection, Part, Query
-from wherein.bench.local.dataset import load_captions
 
 NAMED = ("wordphotos_szepi", "spellquest", "normimages", "boss", "fruitveg36", "seaanimals", "dogbreeds")
 OTHERS = ("flickr8k", "coco_human", "cc3m", "pets37")
@@ -49,7 +48,6 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=Path("docs/results/drawn.md"))
     arguments = parser.parse_args()
     rows = read_names(arguments.train, arguments.out / "names")
-    captions = load_captions(arguments.eval / "captions")
     files = {
         path.relative_to(arguments.eval).as_posix(): path
         for folder in ("captions/images", "covers/database", "objects")
@@ -61,9 +59,9 @@ def main() -> None:
         if not copy.exists():
             shutil.copyfile(path, copy)
     asked = [
-        (str(query), frozenset((captions.root / image_id).relative_to(arguments.eval).as_posix() for image_id in right))
-        for query, right, _ in nouns(captions.captions)
-        if right
+        (str(ask.query), frozenset(one.replace("captions/", "captions/images/", 1) for one in ask.right))
+        for ask in Sets(arguments.eval).noun_asks()
+        if ask.right
     ]
     lines = [HEAD, "| library | method | queries | drawn first | drawn among 4 | AP |", "|---|---|---:|---:|---:|---:|"]
     with indexed(arguments.out / "names") as collection:

@@ -11,7 +11,7 @@ import wherein
 from wherein import Judgement, Query
 from wherein.cli import app
 from wherein.errors import ImageNotFound, InputError
-from wherein.search.calibrate import AS_SHIPPED, fit
+from wherein.search.calibrate import fit
 from wherein.search.judgements import Curves, resemblance
 from wherein.values.judgement import Curve, judged_name, name_of, read_judgements
 from wherein.values.query import Part
@@ -90,7 +90,8 @@ def test_a_step_is_taken_back_alone_and_a_reset_takes_back_all(tmp_path: Path) -
 def test_what_was_judged_changes_is_said_in_a_sentence(tmp_path: Path) -> None:
     (made,) = Curves(tmp_path).judge(wrong(6))
     assert made.changed == (
-        "0 right and 6 wrong hits were judged: what was 90 % sure is now 51 % for this query and 77 % for unlike ones."
+        "0 right and 6 wrong hits were judged: what was 90 % sure is now 51 % for this query and 77 % for unlike ones. "
+        "At 50 %, 0 of 6 judged hits were right."
     )
 
 

@@ -22,7 +22,7 @@ from wherein import errors
 from wherein.images.image import ImageLike, read_bytes
 from wherein.images.video import seconds_of
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
-from wherein.values.judgement import Calibration, Curve, Judgement
+from wherein.values.judgement import Calibration, Curve, Judgement, Reliability, Tenth
 from wherein.values.masks import to_rle
 from wherein.values.method import Method
 from wherein.values.query import Part, Query
@@ -112,6 +112,11 @@ class RemoteCollection:
         ]
         made = self._door.json("POST", f"{self._base}/calibrate", body={"judgements": sent, "method": str(method)})
         return [Calibration(**one | {"curve": one["curve"] and Curve(**one["curve"])}) for one in made]
+
+    def reliability(self) -> list[Reliability]:
+        """As `Collection.reliability`."""
+        found = self._door.json("GET", f"{self._base}/reliability")
+        return [Reliability(**one | {"tenths": tuple(Tenth(**tenth) for tenth in one["tenths"])}) for one in found]
 
     def uncalibrate(self, step: int | None = None, *, reset: bool = False) -> str:
         """As `Collection.uncalibrate`."""

@@ -53,7 +53,7 @@ from wherein.search.views import View, Views
 from wherein.store import rebuild
 from wherein.store.backup import restore as _restore
 from wherein.store.store import FOLDER, Store, home_in, is_collection
-from wherein.values.judgement import Calibration, Curve, Judgement
+from wherein.values.judgement import Calibration, Curve, Judgement, Reliability
 from wherein.values.method import Method
 from wherein.values.ranking import Expected, Hit, Ranking
 from wherein.values.records import AddReport, Details, Filter, ImageRecord, Info, Progress
@@ -351,6 +351,10 @@ class Collection(Upkeep, Sharing):
             raise InputError("no judged image is among the first 20 of its query: there is nothing to learn from.")
         with self._store.keeping():
             return self._curves.judge(judged)
+
+    def reliability(self) -> list[Reliability]:
+        """How far confidence can be trusted here, by what was judged: what was said, and what was right."""
+        return self._curves.reliability()
 
     def uncalibrate(self, step: int | None = None, *, reset: bool = False) -> str:
         """Take back what one `step` judged (the last, unless given), or all with `reset`; says so in a sentence."""

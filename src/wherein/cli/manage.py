@@ -15,6 +15,7 @@ from wherein.cli.options import CollectionOption, FolderOption, JsonOption, Null
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
+    from wherein.values.judgement import Reliability
     from wherein.values.records import AddReport, CheckReport, Info
 
 ImagesArgument = Annotated[
@@ -167,6 +168,9 @@ def calibrate(
     method: Annotated[str, typer.Option(help="The method whose hits were judged.")] = "",
     undo: Annotated[bool, typer.Option("--undo", help="Take back what was judged last.")] = False,
     reset: Annotated[bool, typer.Option("--reset", help="Forget everything that was judged.")] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Say how far confidence can be trusted here, and do no more.")
+    ] = False,
     collection: CollectionOption = None,
     json_: JsonOption = False,
 ) -> None:
@@ -174,8 +178,12 @@ def calibrate(
     from wherein.errors import InputError
     from wherein.values.judgement import read_judgements
 
-    if [judgements is not None, undo, reset].count(True) != 1:
-        raise InputError("give one of these: a FILE of judged hits, --undo or --reset.")
+    if [judgements is not None, undo, reset, show].count(True) != 1:
+        raise InputError("give one of these: a FILE of judged hits, --show, --undo or --reset.")
+    if show:
+        with open_collection(collection) as opened:
+            _tell_reliability(opened.reliability(), json_=json_)
+        return
     if judgements is None:
         with open_collection(collection) as opened:
             changed = opened.uncalibrate(reset=reset)
@@ -188,6 +196,19 @@ def calibrate(
         return
     for one in made:
         typer.echo(f"{one.source}: {one.right:,} right, {one.wrong:,} wrong. {one.changed}")
+
+
+def _tell_reliability(found: list[Reliability], *, json_: bool) -> None:
+    if json_:
+        typer.echo(json.dumps([asdict(one) for one in found], ensure_ascii=False, indent=2))
+        return
+    if not found:
+        typer.echo("Nothing is judged yet: confidence is as it was shipped.")
+    for one in found:
+        typer.echo(f"{one.source}: {one.right:,} right, {one.wrong:,} wrong. {one.told}")
+        for tenth in one.tenths:
+            share = f"{tenth.right:,} of {tenth.hits:,} right"
+            typer.echo(f"  {100 * tenth.low:3.0f} % and more   said {100 * tenth.said:3.0f} %   {share}")
 
 
 def _restored(report: AddReport) -> int:

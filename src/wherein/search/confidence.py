@@ -138,7 +138,8 @@ class Evidence:
         if kind in PLAIN:
             return self._plain_signs(self._wanted[0])
         if kind == "fused" and self._source is not None:
-            return np.arcsinh(self._scores[:count] - np.float32(np.log(self._source.count)))[:, None]
+            nats = self._scores[:count] - np.log(self._source.count)
+            return np.asarray(np.arcsinh(nats)[:, None], np.float32)
         plain = np.min([self._plain_odds(group) for group in self._wanted], axis=0)
         if kind == "both":
             return np.asarray(plain[:, None], np.float32)

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
+from wherein.arrays import Floats
 from wherein.errors import InputError
-from wherein.search.calibrate import fit, migrated_name, prior_of
+from wherein.options import DEFAULT_CUT
+from wherein.search.calibrate import fit, migrated_name, prior_of, reliability
 from wherein.store.copies import write_guarded
-from wherein.values.judgement import ARROW, Calibration, Curve, name_of
+from wherein.values.judgement import ARROW, Calibration, Curve, Reliability, Tenth, name_of
 from wherein.values.query import Query
 
 JUDGED_LEAST: Final = 10
@@ -127,6 +130,21 @@ class Curves:
         self._write(_Kept({}, {}, self._known().last))
         return f"{_counted(count, 'judgement')} forgotten: confidence is what it was before any."
 
+    def reliability(self) -> list[Reliability]:
+        """How far confidence can be trusted, by what was judged of each source; none while there is no curve."""
+        found = []
+        for source, judged in self._known().judged.items():
+            curve = _fitted(source, judged, "")
+            if curve is not None:
+                pairs = np.array(list(judged.values()), np.float64).reshape(-1, 2)
+                sure, right = curve.confidence(pairs[:, 0].astype(np.float32)), pairs[:, 1] > 0
+                tenths = (
+                    Tenth(low, hits, said, round(share * hits)) for low, hits, said, share in reliability(sure, right)
+                )
+                told = at_cut(sure, right)
+                found.append(Reliability(source, int(right.sum()), int((~right).sum()), tuple(tenths), told))
+        return found
+
     def _known(self) -> _Kept:
         version = self._path.stat().st_mtime_ns if self._path.exists() else 0
         if self._read_at != version:
@@ -191,7 +209,20 @@ def _calibration(
         said += (
             f": what was {_said(_SHOWN_AT)} sure is now {_said(same)} for this query and {_said(other)} for unlike ones"
         )
+    if curve is not None:
+        pairs = np.array(list(now.values()), np.float64).reshape(-1, 2)
+        said += f". {at_cut(curve.confidence(pairs[:, 0].astype(np.float32)), pairs[:, 1] > 0).removesuffix('.')}"
     return Calibration(source, right, len(now) - right, curve, f"{said}.", step)
+
+
+def at_cut(sure: Floats, right: npt.NDArray[np.bool_]) -> str:
+    """Of judged hits that are at least as likely right as wrong, how many were right, in a sentence."""
+    kept = sure >= DEFAULT_CUT
+    if not kept.any():
+        return f"No judged hit is at {_said(DEFAULT_CUT)} or more."
+    return (
+        f"At {_said(DEFAULT_CUT)}, {int(right[kept].sum()):,} of {_counted(int(kept.sum()), 'judged hit')} were right."
+    )
 
 
 def _moved(

@@ -32,6 +32,7 @@ from wherein.server.shapes import (
     PartIn,
     PartOut,
     RankingOut,
+    ReliabilityOut,
     SearchIn,
     UncalibratedOut,
     UncalibrateIn,
@@ -124,6 +125,15 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
         return [CalibrationOut.model_validate(asdict(one)) for one in made]
 
     return await served.searching(run, method=asked.method)
+
+
+async def reliability(served: Served) -> list[ReliabilityOut]:
+    """How far confidence can be trusted, by what was judged."""
+
+    def run(collection: Collection) -> list[ReliabilityOut]:
+        return [ReliabilityOut.model_validate(asdict(one)) for one in collection.reliability()]
+
+    return await served.searching(run)
 
 
 async def uncalibrate(served: Served, asked: UncalibrateIn) -> UncalibratedOut:

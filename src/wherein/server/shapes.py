@@ -161,6 +161,26 @@ class CalibrationOut(Shape):
     """Its number: …/uncalibrate takes it back."""
 
 
+class TenthOut(Shape):
+    """Judged hits of about the same confidence: from which on, how many, what was said on average, how many right."""
+
+    low: float
+    hits: int
+    said: float
+    right: int
+
+
+class ReliabilityOut(Shape):
+    """How far the confidence of one kind of evidence can be trusted here, by what was judged."""
+
+    source: str
+    right: int
+    wrong: int
+    tenths: list[TenthOut]
+    told: str
+    """In one sentence."""
+
+
 class UncalibrateIn(Shape):
     """What to forget of what was judged: one step, the last unless given, or with `reset` all of it."""
 

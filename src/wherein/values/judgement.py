@@ -71,6 +71,28 @@ class Calibration:
     """The number by which they can be taken back."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tenth:
+    """Judged hits of about the same confidence: from which on, how many, what was said on average, how many right."""
+
+    low: float
+    hits: int
+    said: float
+    right: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """How far the confidence of one source can be trusted in a collection, by what was judged there."""
+
+    source: str
+    right: int
+    wrong: int
+    tenths: tuple[Tenth, ...]
+    told: str
+    """In one sentence."""
+
+
 def name_of(query: Query) -> str:
     """A query as judged hits remember it: as it prints, examples from memory told apart by their content."""
     said = [str(query)]

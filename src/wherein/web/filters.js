@@ -1,15 +1,25 @@
 // What stands above the images: filters, how sure hits must be, and two switches.
 
-import { count, h, percent, say } from "./dom.js";
-import { cutAt, go, state } from "./state.js";
+import { count, h, percent, plural, say } from "./dom.js";
+import { go, state } from "./state.js";
+import { trust } from "./trust.js";
 
-const UNLIKELY = 0.05;
+/** As likely right as wrong: what is below is folded away unless the slider says otherwise. */
+const EVEN = 0.5;
 
 /** Hits less likely to be right than this are folded away. */
-export const least = () => (state.sure === "" ? UNLIKELY : Number(state.sure) || 0);
+export const least = () => (state.sure === "" ? EVEN : Number(state.sure) || 0);
 
-/** Whether a hit passes the slider, by the percentage that it shows; one without confidence cannot be cut. */
-export const likely = (hit) => (hit.confidence ?? null) === null || hit.confidence >= cutAt(least());
+/** Whether a hit passes the slider, by the whole percents that it shows; one without confidence cannot be cut. */
+export const likely = (hit) => (hit.confidence ?? null) === null || hit.confidence >= least();
+
+/** What a cut means, read three ways: the confidence, the share that is right, and how many are wrong. */
+export function readings(hits, cut) {
+  const sure = hits.map((hit) => hit.confidence ?? null).filter((known) => known !== null && known >= cut);
+  if (!sure.length) return "No hit is as sure.";
+  const right = sure.reduce((sum, known) => sum + known, 0);
+  return `${plural(sure.length, "hit")}: ${percent(right / sure.length)} of them right, ${(sure.length - right).toFixed(1)} wrong.`;
+}
 
 function optionOf(key, text, value) {
   const option = h("option", { value: key }, text);
@@ -35,15 +45,28 @@ export function tellSlider(why) {
   if (!slider) return;
   slider.querySelector("input").disabled = !state.parts.length;
   slider.querySelector(".why").textContent = why;
+  read(slider.querySelector("input").value);
+}
+
+let measured = [];
+
+/** The hits that the slider's readings are of. */
+export function measureBy(hits) {
+  measured = hits;
+}
+
+function read(cut) {
+  const told = document.querySelector(".sure-at-least .readings");
+  if (told) told.textContent = measured.some((hit) => (hit.confidence ?? null) !== null) ? readings(measured, Number(cut)) : "";
 }
 
 function slider() {
   const sure = h("b", {}, percent(least()));
   return h("label", { class: "sure-at-least" }, h("span", {}, "Confidence, at least ", sure), h("input", {
     type: "range", min: "0", max: "0.95", step: "0.05", "aria-label": "Confidence", "aria-describedby": "why-uncut", value: String(least()),
-    oninput: (event) => { sure.textContent = percent(event.target.value); },
-    onchange: (event) => go({ sure: Number(event.target.value) === UNLIKELY ? "" : event.target.value }),
-  }), h("span", { class: "why", id: "why-uncut" }));
+    oninput: (event) => { sure.textContent = percent(event.target.value); read(event.target.value); },
+    onchange: (event) => go({ sure: Number(event.target.value) === EVEN ? "" : event.target.value }),
+  }), h("span", { class: "readings" }), h("span", { class: "why", id: "why-uncut" }));
 }
 
 export function filters(about) {
@@ -60,7 +83,7 @@ export function filters(about) {
       h("label", {}, h("span", {}, "Tag"), h("select", { "aria-label": "Tag", onchange: (event) => go({ tag: event.target.value ? [event.target.value] : [] }) }, tagOptions(about))),
       choice("Size", state.min_side, [["", "any"], ["640", "640 px and more"], ["1280", "1280 px and more"], ["1920", "1920 px and more"], ["3840", "3840 px and more"]], (side) => go({ min_side: side })),
       choice("Method", state.method, [["", "as fits the query"], ...(about.methods ?? []).map((method) => [method, method])], (method) => go({ method })),
-      slider()));
+      slider(), state.parts.length ? trust() : ""));
   details.open = sessionStorage.getItem("filters") === "1";
   details.addEventListener("toggle", () => sessionStorage.setItem("filters", details.open ? "1" : "0"));
   const group = h("button", { type: "button", class: "switch", "aria-pressed": String(state.group), onclick: () => go({ group: !state.group }) }, "Group look-alikes");

@@ -209,14 +209,12 @@ export class Grid {
     const { hit } = entry;
     const [name, ratio] = [baseName(hit.image_id), ratioOf(hit)];
     const sure = hit.confidence === null || hit.confidence === undefined ? "" : `, confidence ${percent(hit.confidence)}`;
-    const scored = hit.score === undefined ? "" : `, score ${hit.score.toFixed(3)}${sure}`;
     const picture = h("img", {
-      src: thumbUrl(this.collection, hit.image_id), alt: `${name}${scored}`, loading: "lazy", decoding: "async", fetchpriority: "low",
+      src: thumbUrl(this.collection, hit.image_id), alt: `${name}${sure}`, loading: "lazy", decoding: "async", fetchpriority: "low",
       width: Math.round(200 * ratio), height: 200, draggable: "false",
     });
     const open = h("button", { type: "button", class: "open", tabindex: "-1", onclick: () => this.acts.open(hit) }, picture, outline(hit));
     const caption = h("div", { class: "caption" },
-      hit.score === undefined ? null : h("span", { class: "score" }, hit.score.toFixed(3)),
       sure ? h("span", { class: hit.confidence < 0.5 ? "sure low" : "sure" }, percent(hit.confidence)) : null,
       h("span", { class: "name", title: hit.image_id }, name));
     entry.element = h("li", { class: "hit", "data-id": hit.image_id }, open, this.#buttons(hit, name), caption);

@@ -154,8 +154,8 @@ const act = (glyph, label, onclick) => h("button", { type: "button", class: "pla
 
 function facts(hit, details) {
   const rows = [];
-  if (hit.score !== undefined) rows.push(["Score", hit.score.toFixed(4)]);
   if (hit.confidence !== null && hit.confidence !== undefined) rows.push(["Confidence", percent(hit.confidence)]);
+  if (hit.score !== undefined) rows.push(["Raw score", hit.score.toFixed(4)]);
   if (hit.inliers) rows.push(["Matches that agree", String(hit.inliers)]);
   if (hit.box) rows.push(["Where", hit.box.map((value) => value.toFixed(2)).join(", ")]);
   if (details) {

@@ -2,7 +2,7 @@
 
 import { at, get, post, streamSearch } from "./api.js";
 import { baseName, count, h, percent, plural, problem, say } from "./dom.js";
-import { filters, least, likely, tagOptions, tellSlider, whyUncut } from "./filters.js";
+import { filters, least, likely, measureBy, tagOptions, tellSlider, whyUncut } from "./filters.js";
 import { Grid } from "./grid.js";
 import * as large from "./large.js";
 import { keptIds, onSelection, onTags, toggle } from "./selection.js";
@@ -89,48 +89,40 @@ function mark(hit, kind) {
   const other = kind === "liked" ? "disliked" : "liked";
   const held = state[kind].includes(hit.image_id);
   const before = { liked: state.liked, disliked: state.disliked };
-  marked = { id: hit.image_id, kind: held ? "" : kind, before, ...rankingNow(hit.image_id) };
+  const judged = held ? null : judge(hit.image_id, kind === "liked");
+  marked = { id: hit.image_id, kind: held ? "" : kind, before, judged, ...rankingNow(hit.image_id) };
   go({
     [kind]: held ? state[kind].filter((one) => one !== hit.image_id) : [...state[kind], hit.image_id],
     [other]: state[other].filter((one) => one !== hit.image_id),
   });
 }
 
+/** A mark also says whether a hit is right: confidence follows at once. What changed, or null where nothing can. */
+async function judge(imageId, right) {
+  const parts = asked(state).parts;
+  const judgement = { parts, right: right ? [imageId] : [], wrong: right ? [] : [imageId] };
+  try {
+    return (await post(at(state.collection, "/calibrate"), { method: state.method, judgements: [judgement] }))[0];
+  } catch {
+    return null; // it is not among the first hits of the question alone, so nothing is measured
+  }
+}
+
 /** What a mark changed, in a sentence, with the way back. */
-function tellMark({ id, place, kind, before, hits }) {
+async function tellMark({ id, place, kind, before, hits, judged }) {
+  const learned = await judged;
   const now = grid.place(id);
   const moved = place < 0 || now === place ? "" : now < 0 ? `it left the first ${count(grid.hits.length)}, and ` : `it went from place ${place + 1} to ${now + 1}, and `;
   const first = new Set(hits.slice(0, FIRST));
   const fresh = grid.hits.slice(0, FIRST).filter((hit) => !first.has(hit.image_id)).length;
   const others = fresh ? `${fresh} of the first ${FIRST} ${fresh === 1 ? "is" : "are"} new` : `the first ${FIRST} stay`;
   const said = { liked: "counts as right", disliked: "counts as wrong", "": "is no longer marked" }[kind];
-  say(`${baseName(id)} ${said}: ${moved}${others}.`, { undo: () => {
+  say(`${baseName(id)} ${said}: ${moved}${others}. ${learned?.changed ?? ""}`.trim(), { undo: async () => {
+    if (learned) await post(at(state.collection, "/uncalibrate"), { step: learned.step }).catch(() => null);
     const kindNow = before.liked.includes(id) ? "liked" : before.disliked.includes(id) ? "disliked" : "";
     marked = { id, kind: kindNow, before: { liked: state.liked, disliked: state.disliked }, ...rankingNow(id) };
     go(before);
   } });
-}
-
-/** Marks say which hits are right: what is learned from them moves the confidence of later searches. */
-async function learn() {
-  const { parts } = asked(state);
-  try {
-    const [made] = await post(at(state.collection, "/calibrate"), { method: state.method, judgements: [{ parts, right: state.liked, wrong: state.disliked }] });
-    say(made.changed, { undo: () => unlearn(made.step) });
-    if (made.curve) go({ liked: [], disliked: [] });
-  } catch (error) {
-    say(error.message, { error: true });
-  }
-}
-
-async function unlearn(step) {
-  try {
-    say((await post(at(state.collection, "/uncalibrate"), { step })).changed);
-    shown = ""; // the same question has another answer now
-    go({});
-  } catch (error) {
-    say(error.message, { error: true });
-  }
 }
 
 async function* pages(offset, length, signal) {
@@ -161,6 +153,7 @@ async function fill({ mine, summary, more, view, stand }) {
   const page = async () => {
     if (offset >= total || mine !== run) return false;
     let got = 0;
+    const last = [];
     tiles = grid.hits.length;
     // The first page is one that everybody asks for; the way back to a place far below is made in few steps.
     const length = offset ? Math.min(LONGEST[state.parts.length ? "search" : "browse"], Math.max(PAGE, stand.loaded - offset)) : PAGE;
@@ -179,6 +172,8 @@ async function fill({ mine, summary, more, view, stand }) {
           if (offset === 0) unsure.push(...(head.rejected ?? []));
         }
         got += hits.length;
+        last.push(...hits);
+        last.splice(0, last.length - FIRST);
         const sure = hits.filter(likely);
         unsure.push(...hits.filter((hit) => !likely(hit)));
         grid.add(sure.slice(0, FIRST), { more: true });
@@ -188,10 +183,11 @@ async function fill({ mine, summary, more, view, stand }) {
           grid.add(sure.slice(FIRST), { more: true });
         }
       }
+      measureBy([...grid.hits, ...unsure]);
       if (!offset) tellSlider(whyUncut(head, [...grid.hits, ...unsure]));
       offset += got;
-      // Confidence falls with the score where a method has its own: what follows an unlikely hit is no likelier.
-      if (got < length || (state.sure === "" && unsure.length)) total = offset;
+      // Confidence mostly falls with the score: where a whole row of hits is unlikely, no more is looked for.
+      if (got < length || last.every((hit) => !likely(hit))) total = offset;
       loaded = offset;
       grid.add([], { more: offset < total });
       grid.tell(told());
@@ -277,10 +273,17 @@ function sum(line, head) {
   const took = head.seconds === undefined ? "" : ` · ${Math.max(1, Math.round(1000 * head.seconds))} ms`;
   const how = head.method ? ` · ${head.encoder} · ${head.method}${took}` : "";
   const marks = state.liked.length + state.disliked.length;
-  line.replaceChildren(`${plural(head.searched, "image")}${how}`,
+  line.replaceChildren(h("span", { class: "about" }, expected(head)), `${plural(head.searched, "image")}${how}`,
     ...head.notes.map((note) => h("span", { class: "note" }, note)),
-    ...(marks ? [h("button", { type: "button", class: "link", onclick: learn }, `learn from ${plural(marks, "mark")}`),
-      h("button", { type: "button", class: "link", onclick: () => go({ liked: [], disliked: [] }) }, `forget ${marks === 1 ? "it" : "them"}`)] : []));
+    ...(marks ? [h("button", { type: "button", class: "link", onclick: () => go({ liked: [], disliked: [] }) }, `forget ${marks === 1 ? "it" : "them"}`)] : []));
+}
+
+/** About how many images match; "" where none is likely to, or nobody knows. */
+function expected(head) {
+  const { about: number, low, high } = head.expected ?? { about: 0 };
+  if (number < 0.5) return "";
+  const match = Math.round(number) === 1 ? "image matches" : "images match";
+  return `About ${count(Math.max(1, Math.round(number)))} ${match} (${count(Math.floor(low))} to ${count(Math.ceil(high))}) · `;
 }
 
 const ended = (found, unsure) => (unsure ? `${plural(found, "image")}; all others are right with less than ${percent(least())}.` : `${plural(found, "image")}, that is all.`);
@@ -294,15 +297,17 @@ function nothing(more, unsure) {
       h("button", { type: "button", class: "solid", onclick: () => go({ ...EMPTY, collection: state.collection, view: "index" }) }, "Index a folder")));
     return;
   }
+  document.querySelector(".summary .about")?.replaceChildren(); // none is likely, so none is counted
+  const nearest = unsure.reduce((best, hit) => (best && best.confidence >= hit.confidence ? best : hit), null);
   more.replaceChildren(h("div", { class: "none" },
     h("h2", {}, "No match"),
-    h("p", {}, unsure.length ? `Nothing here is likely to be what you look for: the best is right with ${percent(Math.max(...unsure.map((hit) => hit.confidence)))} only.` : "No image passes. Try other words or fewer filters.")), rejected(unsure));
+    h("p", {}, nearest ? `Nearest is ${baseName(nearest.image_id)} (${percent(nearest.confidence)}).` : "No image passes. Try other words or fewer filters.")), rejected(unsure));
 }
 
 function rejected(unsure) {
   if (!unsure.length) return "";
-  folded = new Grid(state.collection, { ...acts, more: null });
+  folded = new Grid(state.collection, { ...acts, more: null, drawn: null }); // what is unlikely is never outlined
   folded.add(unsure);
   folded.tell(told());
-  return h("details", { class: "rejected" }, h("summary", {}, unsure.length === 1 ? "The one that was rejected" : `The best ${count(unsure.length)} that were rejected`), folded.element);
+  return h("details", { class: "rejected" }, h("summary", {}, plural(unsure.length, "weaker hit")), folded.element);
 }

@@ -102,9 +102,6 @@ export function dayAfter(day) {
   return date.toISOString().slice(0, 10);
 }
 
-/** The confidence from which on a hit shows at least so many percent: what is cut is what is read. */
-export const cutAt = (share) => Math.max(0, (Math.round(100 * share) - 0.5) / 100);
-
 /** What /search takes. */
 export function asked(values, more = {}) {
   return {
@@ -118,7 +115,7 @@ export function asked(values, more = {}) {
     liked: values.liked,
     disliked: values.disliked,
     group: values.group,
-    min_confidence: values.sure === "" ? null : cutAt(Number(values.sure) || 0),
+    min_confidence: values.sure === "" ? null : Number(values.sure) || 0,
     ...more,
   };
 }

@@ -17,6 +17,7 @@ from starlette.background import BackgroundTask
 from wherein.server.problems import Problem
 from wherein.server.requests import ask, ask_lines, matches, write_hits
 from wherein.server.requests import calibrate as learn
+from wherein.server.requests import reliability as trusted
 from wherein.server.requests import uncalibrate as unlearn
 from wherein.server.routes import LibraryHere, ServedHere
 from wherein.server.shapes import (
@@ -26,6 +27,7 @@ from wherein.server.shapes import (
     MatchesIn,
     MatchesOut,
     RankingOut,
+    ReliabilityOut,
     SearchIn,
     UncalibratedOut,
     UncalibrateIn,
@@ -109,6 +111,12 @@ async def feedback(served: ServedHere, library: LibraryHere, asked: SearchIn) ->
 async def calibrate(served: ServedHere, library: LibraryHere, asked: CalibrateIn) -> list[CalibrationOut]:
     """Judge hits; the confidence of every later search with that method follows."""
     return await learn(served, asked, max_pixels=library.settings.max_upload_pixels)
+
+
+@router.get("/collections/{name}/reliability")
+async def reliability(served: ServedHere) -> list[ReliabilityOut]:
+    """What confidence said of judged hits, and how many of them were right, tenth by tenth."""
+    return await trusted(served)
 
 
 @router.post("/collections/{name}/uncalibrate")
