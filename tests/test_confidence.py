@@ -48,7 +48,9 @@ def test_a_constant_in_every_embedding_changes_no_sign() -> None:
     other = Bank((Texts.of(shifted(BANK.kinds[0].rows)), Texts.of(shifted(BANK.kinds[1].rows))))
     ordered = np.sort(hits @ query[0])[::-1]
     plain = text_signs(query[0], hits, BANK, words=6, ordered=ordered)
-    moved = text_signs(shifted(query)[0], shifted(hits), other, words=6, ordered=0.8 + 0.2 * ordered)
+    moved = text_signs(
+        shifted(query)[0], shifted(hits), other, words=6, ordered=np.float32(0.8) + np.float32(0.2) * ordered
+    )
     assert np.abs(plain - moved).max() < 2e-3
     others = unit(RANDOM.normal(size=(100, 16)).astype(np.float32))
     near = example_signs(query, hits, others)
