@@ -17,6 +17,7 @@ from wherein.bench.pixel.dataset import load as load_pixel
 from wherein.bench.pixel.dataset import read_polygons
 from wherein.bench.subregion.dataset import load as load_regions
 from wherein.server.labelling import agreement, next_pair, snapped
+from wherein.server.routes.reviews import sample_of
 from wherein.server.routes.votes import majority
 from wherein.values.masks import to_rle
 
@@ -168,3 +169,34 @@ def test_what_was_described_from_memory_is_data_of_its_own(
     assert [frames[one.frame] for one in seen.annotations] == [folder_ids[0]]
     assert [frames[one.frame] for one in remembered.annotations] == [folder_ids[1]]
     assert json.loads((tmp_path / "memory/skippable/anna.json").read_text())[0]["memory_seconds"] == 8.0
+
+
+def test_labels_are_reviewed_twice_and_a_sample_by_a_third(api: httpx.Client, folder_ids: list[str]) -> None:
+    items = [{"image_id": one, "box": [0.0, 0.0, 0.5, 1.0], "label": "cone"} for one in folder_ids[:3]]
+    api.put("/selections/cones", json={"items": items}).raise_for_status()
+    drawn = sample_of("cones", folder_ids[:3])
+    assert len(drawn) == 1
+    for author, verdicts in (("anna", ("right", "right", "wrong")), ("ben", ("right",) * 3)):
+        for image, verdict in zip(folder_ids[:3], verdicts, strict=True):
+            body = {"author": author, "selection": "cones", "image_id": image, "verdict": verdict}
+            assert api.post("/reviews", json=body).status_code == 201
+            assert api.post("/reviews", json=body).status_code == 409
+    (batch,) = api.get("/reviews").json()
+    assert (batch["boxes"], batch["reviewed"], batch["accepted"]) == (3, 3, 2)
+    assert (batch["sample"], batch["accuracy"], batch["passes"]) == (1, None, None)
+    third = api.get("/reviews/next", params={"author": "cleo"}).json()
+    assert (third["item"]["image_id"], third["stage"], third["left"]) == (*drawn, 2, 1)
+    done = {"author": "cleo", "selection": "cones", "image_id": third["item"]["image_id"], "verdict": "right"}
+    assert api.post("/reviews", json=done).json()["item"] is None
+    assert api.get("/reviews").json()[0]["passes"] is True
+    assert api.get("/reviews/next", params={"author": "dora"}).json()["left"] == 0
+    stranger = done | {"author": "dora", "image_id": folder_ids[-1]}
+    assert api.post("/reviews", json=stranger).status_code == 422
+
+
+@given(st.lists(st.text(min_size=1), unique=True, min_size=1, max_size=40))
+def test_a_sample_is_a_tenth_whatever_the_order(names: list[str]) -> None:
+    drawn = sample_of("batch", names)
+    assert drawn <= set(names)
+    assert len(drawn) == max(1, -(-len(names) // 10))
+    assert sample_of("batch", names[::-1]) == drawn

@@ -85,3 +85,17 @@ def test_an_image_is_described_from_memory(page: Page) -> None:
     with page.expect_request("**/annotations") as sent:
         page.get_by_role("button", name="Save and go on").click()
     assert json.loads(sent.value.post_data or "")["memory_seconds"] == 1
+
+
+def test_a_label_is_checked_with_a_key(page: Page, site: Any) -> None:
+    where = f"{site.url}api/v1/collections/pictures"
+    hit = httpx.post(f"{where}/search", json={"parts": [{"words": "red"}], "k": 1}).json()["hits"][0]["image_id"]
+    items = {"items": [{"image_id": hit, "box": [0.0, 0.0, 0.5, 1.0], "label": "fire"}]}
+    httpx.put(f"{where}/selections/checked", json=items).raise_for_status()
+    page.goto("/?view=label")
+    page.get_by_label("Your name").fill("dora")
+    page.get_by_role("button", name="Check labels").click()
+    expect(page.get_by_text("Is this")).to_be_visible()
+    with page.expect_request("**/reviews") as sent:
+        page.keyboard.press("2")
+    assert json.loads(sent.value.post_data or "")["verdict"] == "wrong"

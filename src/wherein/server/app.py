@@ -27,6 +27,7 @@ from wherein.server.routes import (
     explore,
     jobs,
     label,
+    reviews,
     search,
     selections,
     status,
@@ -44,7 +45,21 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_ROUTES: Final = (status, collections, search, selections, curate, annotate, label, votes, study, explore, jobs, upkeep)
+_ROUTES: Final = (
+    status,
+    collections,
+    search,
+    selections,
+    curate,
+    annotate,
+    label,
+    votes,
+    reviews,
+    study,
+    explore,
+    jobs,
+    upkeep,
+)
 
 
 def create_app(folders: Sequence[Path], settings: Settings | None = None) -> FastAPI:

@@ -4,13 +4,14 @@ import { at, get, post, thumbUrl } from "./api.js";
 import { h, named, percent, plural, say } from "./dom.js";
 import { outline } from "./outline.js";
 import { state } from "./state.js";
+import { batches, check } from "./reviews.js";
 import { ballot, summary } from "./votes.js";
 
 const SIDE = 512;
 const tell = (error) => say(error.message, { error: true });
 
 export async function show(view) {
-  const [found, voted] = await Promise.all([get(at(state.collection, "/labels/agreement")), summary()]);
+  const [found, voted, quality] = await Promise.all([get(at(state.collection, "/labels/agreement")), summary(), batches()]);
   const author = h("input", { type: "text", value: localStorage.getItem("author") ?? "", required: true, maxlength: "60", "aria-label": "Your name", placeholder: "your name" });
   view.replaceChildren(h("section", { class: "sheet" },
     h("h1", {}, "Label pixels"),
@@ -25,6 +26,12 @@ export async function show(view) {
     found.pairs.length ? h("p", {}, `${plural(found.pairs.length, "pair")} labelled; agreement between stages: ${found.mean === null ? "–" : `IoU ${percent(found.mean)}`}.`) : "",
     found.pairs.length ? h("table", { class: "figures" }, h("thead", {}, h("tr", {}, ["Pair", "by", "IoU of the stages"].map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, found.pairs.map((one) => h("tr", {}, h("th", { scope: "row" }, `${one.selection}: ${one.image_id}`), h("td", {}, one.authors.join(", ")), h("td", {}, one.ious.map((iou) => percent(iou)).join(", ") || "–"))))) : "",
+    h("h2", {}, "Are the labels right?"),
+    h("p", { class: "quiet" }, "Every labelled box of a selection is looked at by two people, and a tenth by a third; a batch passes when 98 % of that sample are right, as in SearchAD."),
+    quality,
+    h("div", { class: "row wrap" }, h("button", { type: "button", class: "plain", onclick: () => {
+      if (author.reportValidity()) check(view, named(author.value), () => show(view).catch(tell)).catch(tell);
+    } }, "Check labels")),
     h("h2", {}, "How difficult?"),
     h("p", { class: "quiet" }, "Several people say of each image how hard it is as a query; most votes decide, as in FORB."),
     h("p", {}, voted),
