@@ -80,7 +80,11 @@ def test_neighbour_aware_patches_are_the_last_attention_by_keys_alone(toy: Toy) 
             gathered[:, head] = weights @ values[:, head]
         out = last.self_attn.out_proj(torch.from_numpy(gathered.reshape(1, 17, 32)))[:, 1:]
         expected = network.visual_projection(network.vision_model.post_layernorm(out))
+    runs = list[int]()
+    counted = last.register_forward_hook(lambda *_: runs.append(1))
     found = encoder.images(batch)
+    counted.remove()
+    assert len(runs) == 1  # the tower is not run a second time for its patches
     assert found.patches is not None
     np.testing.assert_allclose(found.patches.reshape(16, 24), unit(array(expected)[0]), atol=1e-4)
 

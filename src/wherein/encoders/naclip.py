@@ -26,11 +26,11 @@ class NaclipEncoder(ClipEncoder):
             raise SpecError(f"{model.spec}: is no CLIP but {model.config.get('model_type')!r}; use hf:{variant}.")
         super().__init__(model, **options)
 
-    def patch_states(self, pixels: Any, seen: Any) -> Any:  # noqa: ARG002 — the states before the last block are used
-        """What the last block's attention gathers, and nothing else."""
-        tower = self.network.vision_model
-        states = tower(pixels, interpolate_pos_encoding=True, output_hidden_states=True).hidden_states[-2]
-        last = tower.encoder.layers[-1]
+    needs_hidden_states = True
+
+    def patch_states(self, seen: Any) -> Any:
+        """What the last block's attention gathers of the states before it, and nothing else."""
+        states, last = seen.hidden_states[-2], self.network.vision_model.encoder.layers[-1]
         return neighbour_attention(
             last.self_attn, last.layer_norm1(states), grid_hw=self.patch_grid(self._patch), spread=SPREAD, before=1
         )[:, 1:]

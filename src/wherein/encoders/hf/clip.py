@@ -10,6 +10,9 @@ from wherein.encoders.hf.hub import HubEncoder
 class ClipEncoder(HubEncoder):
     """Two towers and two projections; patches go the way of the summary, through the last norm and the projection."""
 
+    needs_hidden_states: bool = False
+    """Whether patches are made of what a block before the last one gave."""
+
     @property
     def architecture(self) -> str:  # type: ignore[override]
         """Its class in transformers."""
@@ -23,11 +26,13 @@ class ClipEncoder(HubEncoder):
     def embed_images(self, pixels: Any) -> tuple[Any, Any | None]:
         """The class token, and the patches, projected."""
         network = self.network
-        seen = network.vision_model(pixels, interpolate_pos_encoding=True)
-        patches = network.vision_model.post_layernorm(self.patch_states(pixels, seen))
+        seen = network.vision_model(
+            pixels, interpolate_pos_encoding=True, output_hidden_states=self.needs_hidden_states
+        )
+        patches = network.vision_model.post_layernorm(self.patch_states(seen))
         return network.visual_projection(seen.pooler_output), network.visual_projection(patches)
 
-    def patch_states(self, pixels: Any, seen: Any) -> Any:  # noqa: ARG002 — neighbour-aware attention looks again
+    def patch_states(self, seen: Any) -> Any:
         """(n, gh · gw, hidden) before the last norm."""
         return seen.last_hidden_state[:, 1:]
 
