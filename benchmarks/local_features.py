@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wherein.features import LocalFeatures, load_features
+from wherein.features.verify import verify
 from wherein.images.image import IMAGE_SUFFIXES, Image, decode
 from wherein.kernels.bow import Bags
 from wherein.kernels.codebook import Codebook
-from wherein.search.verify import verify
 
 WORDS_AN_IMAGE = 700
 TURNS = 5

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from wherein.bench.local.dataset import load_examples
 from wherein.features import load_features
+from wherein.features.verify import Verification, verify
 from wherein.images.image import decode
-from wherein.search.verify import Verification, verify
 
 TILE_WH = (320, 240)
 COLUMNS = 6

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 import wherein
 from wherein.cli import app
+from wherein.copies import COPIES, QUARANTINE
 from wherein.errors import CollectionCorrupt, CollectionError, InputError
 from wherein.store import rewriting
-from wherein.store.copies import COPIES, QUARANTINE
 from wherein.store.seals import Seal
 
 Paint = Callable[..., Path]

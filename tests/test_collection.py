@@ -13,7 +13,7 @@ import pytest
 import wherein
 from wherein.errors import CollectionCorrupt, CollectionNotFound, InputError
 from wherein.images.image import decode
-from wherein.indexing.locations import nearest
+from wherein.locations import nearest
 from wherein.store.seals import Seal
 
 Paint = Callable[..., Path]

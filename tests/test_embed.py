@@ -15,12 +15,12 @@ from wherein.arrays import Floats, unit
 from wherein.encoders import Encoded
 from wherein.encoders.toy import ToyEncoder
 from wherein.images.image import Pixels, decode
+from wherein.images.thumbnail import thumbnail
 from wherein.indexing.stages import BATCH, Known, Outcome, Prepared, Read, Skipped, Stages, Task
 from wherein.indexing.threads import Threads
 from wherein.layers import detail, layers_of
 from wherein.layers.dense import Dense
 from wherein.layers.patches import Patches
-from wherein.layers.thumbs import thumbnail
 from wherein.store.manifest import THUMBS
 from wherein.store.piece import Piece
 from wherein.values.records import FileRecord

@@ -14,9 +14,10 @@ from wherein.arrays import Mask
 from wherein.demo import PHOTOS
 from wherein.encoders.toy import COLOURS
 from wherein.errors import InputError, QueryError, RegionError
+from wherein.images.guided import guided
 from wherein.images.image import Pixels
 from wherein.localizers import Scene
-from wherein.localizers.edges import enlarged, guided, outlined
+from wherein.localizers.edges import enlarged, outlined
 from wherein.localizers.support import supported
 from wherein.values.masks import box_mask, mask_box
 from wherein.values.query import Part, parse_image, read_query

@@ -84,6 +84,52 @@ class Rpn(Proposals):
 RPN = Rpn()
 """
 
+LAYER = """
+from wherein.layers import BytesKind
+from wherein.store.manifest import Layer
+
+class Palette(BytesKind):
+    word = "palette"
+    summary = "the mean colour of the image"
+
+    def layer(self, encoder):
+        return Layer("palette", "palette", "palette", "1")
+
+    def make(self, image):
+        return bytes(image.pixels.reshape(-1, 3).mean(axis=0).astype("uint8"))
+"""
+EXPORT = """
+def write_names(ranking, path, *, thumb_of, file_of):
+    path.write_text("".join(f"{hit.image_id}\\n" for hit in ranking))
+"""
+
+
+SERVED = """
+import sys
+from pathlib import Path
+import wherein
+from fastapi.testclient import TestClient
+from wherein.server.app import create_app
+from wherein.server.settings import Settings
+with wherein.open(sys.argv[1], create=True, encoder="toy") as c:
+    c.add(sys.argv[1])
+app = create_app([Path(sys.argv[1])], Settings())
+with TestClient(app, base_url="http://127.0.0.1:8080") as http:
+    (name,) = [one["name"] for one in http.get("/api/v1/collections").json()]
+    asked = {"parts": [{"text": "red"}], "index": "watched"}
+    answer = http.post(f"/api/v1/collections/{name}/search", json=asked)
+    assert answer.status_code == 200, answer.text
+"""
+
+CODE = {
+    "toy_word": WORD,
+    "toy_step": STEP,
+    "toy_index": INDEX,
+    "toy_layer": LAYER,
+    "toy_export": EXPORT,
+    "toy_regions": REGIONS,
+}
+
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
@@ -92,11 +138,11 @@ def package(tmp_path: Path) -> Path:
     (home / "toys-1.0.dist-info").mkdir(parents=True)
     (home / "toys-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
     points = {"words": "backwards = toy_word:BACKWARDS\nrpn = toy_regions:RPN", "steps": "turned = toy_step:TURNED"}
-    points["indexes"] = "watched = toy_index:Watched"
-    points["layers"] = "rpn = toy_regions:LearnedRegions"
+    points |= {"indexes": "watched = toy_index:Watched", "exports": "names = toy_export:write_names"}
+    points["layers"] = "rpn = toy_regions:LearnedRegions\npalette = toy_layer:Palette"
     told = "".join(f"[wherein.{kind}]\n{line}\n" for kind, line in points.items())
     (home / "toys-1.0.dist-info" / "entry_points.txt").write_text(told)
-    for name, code in {"toy_word": WORD, "toy_step": STEP, "toy_index": INDEX, "toy_regions": REGIONS}.items():
+    for name, code in CODE.items():
         (home / f"{name}.py").write_text(code)
     return home
 
@@ -141,6 +187,29 @@ def test_regions_of_another_package_are_indexed_and_measured(
     kept = json.loads((tmp_path / "rpn" / "run.json").read_text())
     assert kept["method"] == "toy+rpn~alone"
     assert (tmp_path / "rpn" / "collection").is_dir()
+
+
+def test_a_layer_and_an_export_of_another_package_are_used_as_any_other(
+    package: Path, tmp_path: Path, folder: Path
+) -> None:
+    assert run(package, "index", str(folder), "--encoder", "toy", "--layers", "palette").returncode == 0
+    told = json.loads(run(package, "info", "--collection", str(folder), "--json").stdout)
+    assert {layer["kind"]: layer["images"] for layer in told["layers"]}["palette"] == told["images"]
+    written = tmp_path / "names.txt"
+    asked = ("search", "--collection", str(folder), "--json", "-k", "2", "red", "--export", f"names:{written}")
+    assert hits(run(package, *asked)) == written.read_text().split()
+    without = run(tmp_path, "index", str(folder), "--json")
+    assert "layer palette was not filled" in without.stderr + without.stdout
+
+
+def test_http_reaches_an_index_through_few_files(package: Path, tmp_path: Path, folder: Path) -> None:
+    told, code = tmp_path / "stack.txt", SERVED
+    source = str(Path(plugins.__file__).parents[1])
+    known = {"PYTHONPATH": f"{source}:{package}", "PATH": "/usr/bin:/bin", "STACK": str(told)}
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], env=known, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (files,) = (json.loads(line) for line in told.read_text().splitlines())
+    assert len(files) <= MOST_FILES, files
 
 
 def test_python_reaches_an_index_through_few_files(package: Path, tmp_path: Path, folder: Path) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wherein.features import LocalFeatures, load_features
+from wherein.features.verify import CHANCE, match, plausible, verify
 from wherein.images.image import decode
-from wherein.search.verify import CHANCE, match, plausible, verify
 
 Cover = Callable[..., Any]
 ROOTSIFT = load_features("rootsift")

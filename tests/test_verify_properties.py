@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wherein.features import LocalFeatures, load_features
+from wherein.features.verify import CHANCE, verify
 from wherein.images.image import decode
-from wherein.search.verify import CHANCE, verify
 
 Cover = Callable[..., Any]
 SEEDS = st.integers(0, 10_000)

@@ -7,34 +7,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, Self, TypeVar, Unpack
+from typing import Final, Self, TypeVar, Unpack
 
 import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
 from wherein.encoders import Encoder, load
-from wherein.errors import CollectionChanged, CollectionNotFound, InputError, NotPrepared, UnreadableImage
-from wherein.images.image import MAX_PIXELS, ImageLike
+from wherein.errors import CollectionChanged, CollectionNotFound, NotPrepared
+from wherein.files import plain_path
+from wherein.images.image import MAX_PIXELS, ImageLike, decode
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.compress import check_choice, update_codes
 from wherein.indexing.executors import load_executor
-from wherein.indexing.layer_choice import describe_layers, fillable, kinds_to_keep, shortfalls
-from wherein.indexing.names import by_ids, ids_of, named_image, plain_path, unknown_names
-from wherein.indexing.scope import holds_anything
+from wherein.indexing.inventory import Inventory
+from wherein.indexing.layer_choice import fillable, kinds_to_keep, shortfalls
+from wherein.indexing.names import named_image, unknown_names
 from wherein.indexing.sharing import Sharing
 from wherein.indexing.sync import Settings, Sync
-from wherein.indexing.upkeep import Upkeep
-from wherein.options import (
-    Askable,
-    Asked,
-    Cut,
-    Filters,
-    Options,
-    lists_options,
-    only_filters,
-    require_tag,
-    whole_number,
-)
+from wherein.options import Askable, Asked, Cut, Options, lists_options, whole_number
 from wherein.parallel import default_workers
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure
 from wherein.search.clips import NO_CLIP
@@ -42,25 +32,26 @@ from wherein.search.confidence import Measured, measure
 from wherein.search.decide import cut_of, expected_right, shown, split, summed
 from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Curves
+from wherein.search.judging import Judging
 from wherein.search.local import OnStep, no_step
+from wherein.search.matches import point_matches
 from wherein.search.outlines import Outliner
 from wherein.search.reading import read_query
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import RowScorer
-from wherein.search.signs import FEWEST
 from wherein.search.unknown import Unknown, unknown_words
 from wherein.search.views import View, Views
 from wherein.store import rebuild
 from wherein.store.backup import restore as _restore
-from wherein.store.store import FOLDER, Store, home_in, is_collection
-from wherein.values.judgement import Calibration, Curve, Judgement, Reliability
+from wherein.store.store import Store, home_in, is_collection
+from wherein.values.judgement import Curve
 from wherein.values.method import Method
-from wherein.values.ranking import Expected, Hit, Ranking
-from wherein.values.records import AddReport, Details, Filter, ImageRecord, Info, Progress
-
-T = TypeVar("T")
+from wherein.values.query import Query
+from wherein.values.ranking import Expected, Hit, PointMatches, Ranking
+from wherein.values.records import FOLDER, AddReport, Filter, ImageRecord, Progress
 
 DEFAULT_ENCODER = "mini"
+T = TypeVar("T")
 _TRIES: Final = 5
 """How often a search is asked again while others change the collection; a change takes much longer than a search."""
 
@@ -93,7 +84,7 @@ def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> int
     return _restore(home_in(source), target if target.name == FOLDER else target / FOLDER)
 
 
-class Collection(Upkeep, Sharing):
+class Collection(Inventory, Judging, Sharing):
     """Images and their embeddings on disk. Use `wherein.open`."""
 
     def __init__(self, store: Store, *, encoder: str | None = None) -> None:
@@ -114,16 +105,8 @@ class Collection(Upkeep, Sharing):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def __len__(self) -> int:
-        return self._store.catalogue.counts()[0]
-
     def __repr__(self) -> str:
         return f"<Collection {self.folder} of {len(self)} images, encoder {self.encoder}>"
-
-    @property
-    def folder(self) -> Path:
-        """Where the collection's own files are."""
-        return self._store.folder
 
     @property
     def encoder(self) -> str:
@@ -135,24 +118,6 @@ class Collection(Upkeep, Sharing):
         """The specs of the encoders and local features that its layers were made by, and of the one that serves."""
         self._store.refresh()
         return frozenset({self.encoder, *(layer.spec for layer in self._store.manifest.layers.values())})
-
-    @property
-    def searchable(self) -> int:
-        """How many images the encoder that serves has described."""
-        layers = self._store.manifest.layers.values()
-        made = [layer.name for layer in layers if (layer.kind, layer.spec) == ("global", self.encoder)]
-        return self._store.catalogue.covered(made[-1]) if made else 0
-
-    @property
-    def roots(self) -> dict[str, Path]:
-        """The indexed folders by name."""
-        self._store.refresh()
-        return {name: self._store.root_path(name) for name in self._store.manifest.roots}
-
-    @property
-    def version(self) -> int:
-        """A number that changes when somebody else changes the collection."""
-        return self._store.catalogue.version()
 
     def close(self) -> None:
         """Close its files."""
@@ -210,15 +175,6 @@ class Collection(Upkeep, Sharing):
                 return report
             finally:
                 self._forget()
-
-    def watch(self) -> Iterator[list[Path]]:
-        """Wait for changes below the roots; yields the files and folders to `add` again, until interrupted."""
-        from watchfiles import watch
-
-        there = [root for root in self.roots.values() if root.is_dir()]
-        for changes in watch(*there, watch_filter=lambda _, path: FOLDER not in Path(path).parts):
-            changed = {Path(path) for _, path in changes}
-            yield sorted(path for path in changed if holds_anything(self._store, path))
 
     @lists_options(Options)
     def search(self, query: Askable, **options: Unpack[Options]) -> Ranking:
@@ -319,6 +275,10 @@ class Collection(Upkeep, Sharing):
 
         return located
 
+    def matches(self, query: Askable, image: ImageLike) -> PointMatches:
+        """Which points of an example of the query are seen again in an image."""
+        return point_matches(Query.of(query), decode(image))
+
     def prepare(
         self, query: Askable, *, method: str | Method = "", on_progress: Callable[[Progress], None] = lambda _: None
     ) -> None:
@@ -331,66 +291,6 @@ class Collection(Upkeep, Sharing):
         if self._store.manifest.layers:
             self._view(Asked.of(query, {"method": method}), on_step=tell)
 
-    def calibrate(self, judgements: Iterable[Judgement], *, method: str | Method = "") -> list[Calibration]:
-        """Let judged hits, those among the first 20 of each query, say how likely others are right; they add up.
-
-        A few move later confidences only a little, and most where the query is the same. Unknown ids are refused.
-        """
-        judged, given = dict[str, dict[str, tuple[float, bool]]](), list(judgements)
-        self._keys({image_id for one in given for image_id in one.named})
-        for judgement in given:
-            view, _, ranked, measured = self._ranked(Asked.of(judgement.query, {"method": method, "frames": True}))
-            if measured is None:
-                raise InputError(
-                    f"hits of method {method or 'whole'} cannot be calibrated here: an example needs {FEWEST} images "
-                    "to be compared with."
-                )
-            found = [self._hit(view, one).image_id for one in ranked.candidates]
-            judged.setdefault(measured.source, {}).update(judgement.of(found, measured.values().tolist()))
-        if not any(judged.values()):
-            raise InputError("no judged image is among the first 20 of its query: there is nothing to learn from.")
-        with self._store.keeping():
-            return self._curves.judge(judged)
-
-    def reliability(self) -> list[Reliability]:
-        """How far confidence can be trusted here, by what was judged: what was said, and what was right."""
-        return self._curves.reliability()
-
-    def uncalibrate(self, step: int | None = None, *, reset: bool = False) -> str:
-        """Take back what one `step` judged (the last, unless given), or all with `reset`; says so in a sentence."""
-        with self._store.keeping():
-            return self._curves.reset() if reset else self._curves.undo(step)
-
-    @lists_options(Filters)
-    def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
-        """The ids of all living images, or of those that pass the filters, sorted."""
-        return [image_id for _, image_id in self._passing(only_filters(filters))]
-
-    def unknown_names(self, **filters: Unpack[Filters]) -> tuple[str, ...]:
-        """Which folder and tags of a filter no image bears, and which may have been meant, in sentences."""
-        return unknown_names(self._store, only_filters(filters))
-
-    def details(self, image_id: str) -> Details:
-        """What is known about one image."""
-        self._store.refresh()
-        key = self._keys([image_id])[0]
-        image, file = self._store.catalogue.describe(key)
-        return Details(
-            image_id=image_id,
-            size_wh=image.size_wh,
-            taken=image.taken,
-            seconds=image.seconds,
-            path=self._store.file_path(key),
-            file_bytes=file.size,
-            digest=file.hash.hex(),
-            tags=tuple(self._store.catalogue.tags(key)),
-        )
-
-    def frames(self, image_id: str) -> list[str]:
-        """The images of the same file, in order: the keyframes of a video, or the image alone."""
-        file = self._store.catalogue.file_of(self._keys([image_id])[0])
-        return [record.image_id for _, record in self._store.catalogue.images_of(file)]
-
     def embeddings(self) -> tuple[list[str], Floats]:
         """The ids of all images and the embedding (n, d) of each, in one order."""
         self._store.refresh()
@@ -402,57 +302,6 @@ class Collection(Upkeep, Sharing):
         everything = np.arange(len(view.images))
         rows = scorer.table.vectors(everything) if isinstance(scorer, RowScorer) else np.zeros((0, 0), np.float32)
         return [names[key] for key in view.images.tolist()], rows
-
-    def resolve(self, name: str | os.PathLike[str]) -> list[str]:
-        """The image_ids that an id or a path means; the path of a film is all its keyframes."""
-        self._store.refresh()
-        return ids_of(self._store, name)
-
-    def tag(self, tag: str, image_ids: Iterable[str]) -> None:
-        """Tag images; several tags on one image are fine."""
-        require_tag(tag)
-        with self._store.catalogue.transaction():  # which waits for others, so that indexing does not stand in the way
-            self._store.catalogue.put_tags(self._keys(image_ids), tag)
-        self._store.secure()
-
-    def untag(self, tag: str, image_ids: Iterable[str]) -> None:
-        """Take a tag off images."""
-        require_tag(tag)
-        with self._store.catalogue.transaction():
-            self._store.catalogue.drop_tags(self._keys(image_ids), tag)
-        self._store.secure()
-
-    def thumb(self, image_id: str) -> bytes | None:
-        """A small JPEG of an image, where the collection keeps one."""
-        return self._steadily(lambda: self._store.thumb(self._keys([image_id])[0]))
-
-    def open_file(self, image_id: str) -> BinaryIO:
-        """The file of an image, opened as it was indexed: through no link that was turned since, with the same content.
-
-        An image that was added from memory has none, and another's may be gone: UnreadableImage says so.
-        """
-        self._store.refresh()
-        original = self._store.original(self._keys([image_id])[0])
-        if original is None:
-            raise UnreadableImage(f"{image_id}: was added from memory and has no file. Its thumbnail is kept.")
-        return original.open()
-
-    def info(self) -> Info:
-        """What the collection holds, and its bytes per image."""
-        self._store.refresh()
-        live, gone, skipped = self._store.catalogue.counts()
-        return Info(
-            folder=self.folder,
-            encoder=self.encoder,
-            roots=self.roots,
-            images=live,
-            tombstones=gone,
-            skipped=skipped,
-            ignored=len(self.ignored()),
-            tags=self._store.catalogue.tags(),
-            layers=describe_layers(self._store),
-            bytes=self._store.size_on_disk(),
-        )
 
     def _ranked(self, asked: Asked) -> tuple[View, int, Ranked, Measured | None]:
         """What a search looked at, how many images passed, what it found, and how strong the evidence is."""
@@ -497,10 +346,6 @@ class Collection(Upkeep, Sharing):
         passing = [key for key, _ in self._passing(filter_)]
         allowed = np.isin(view.images, np.array(passing, np.int64))
         return allowed if among is None else allowed & np.isin(view.images, np.array(self._keys(among), np.int64))
-
-    def _passing(self, filter_: Filter) -> list[tuple[int, str]]:
-        """(image, image_id) of the living images that pass."""
-        return self._store.catalogue.live_images(by_ids(self._store, filter_))
 
     def _shortfalls(self, view: View, method: Method) -> tuple[str, ...]:
         """Which layers that were searched lack some of the images."""

@@ -1,4 +1,4 @@
-"""Files written so that they are whole or absent, and what is said where they cannot be written."""
+"""Files written so that they are whole or absent, what is said where they cannot be written, and plain paths."""
 
 from __future__ import annotations
 
@@ -98,3 +98,8 @@ def storage_full(where: Path, error: Exception) -> StorageFull:
         f"{where}: the disk took no more bytes ({error}). Everything committed before is safe: "
         "free some space, then run the same command again and it goes on from there."
     )
+
+
+def plain_path(name: str | os.PathLike[str]) -> Path:
+    """A path as roots are written: absolute, without `..` or `~`."""
+    return Path(os.path.abspath(os.path.expanduser(name)))  # noqa: PTH100, PTH111 — "~" may be no user

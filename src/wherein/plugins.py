@@ -82,6 +82,14 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
         "static": "wherein.layers.crops:GridCrops",
         "detected": "wherein.layers.detected:DetectedBoxes",
     },
+    "detectors": {
+        "hf": "wherein.detectors.hf:open_detector",
+    },
+    "exports": {
+        "coco": "wherein.output.exports:write_coco",
+        "fiftyone": "wherein.output.exports:write_fiftyone",
+        "overlays": "wherein.output.exports:write_overlays",
+    },
     "executors": {
         "threads": "wherein.indexing.threads:Threads",
         "ray": "wherein.indexing.ray:Ray",

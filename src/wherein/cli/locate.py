@@ -11,7 +11,6 @@ import typer
 from wherein.cli.options import DeviceOption, JsonOption, TrustOption, query_of, use_models
 
 if TYPE_CHECKING:
-    from wherein.encoders import Encoder
     from wherein.values.query import Query
 
 
@@ -41,57 +40,50 @@ def locate(
     json_: JsonOption = False,
 ) -> None:
     """Outline what a query shows in given images. Exits 1 when it is in none of them, 2 when some cannot be read."""
-    from wherein.encoders import load
     from wherein.errors import ImageError
     from wherein.images.image import decode
-    from wherein.search.engine import notes
-    from wherein.search.reading import read_query
-    from wherein.search.unknown import unknown_words
-    from wherein.values.method import Method
 
     use_models(device=device, trust_remote_code=trust_remote_code)
-    asked, model = query_of(texts or [], images or [], not_ or [], None, where), load(encoder)
+    asked, said = query_of(texts or [], images or [], not_ or [], None, where), tuple[str, ...]()
     for part in asked.parts:
         if part.image is not None:
             decode(part.image)  # an example that cannot be read ends it, an image to look in does not
-    read, told = read_query(asked, model)
-    unknown = unknown_words(read, model)
-    said = (*notes(asked, Method()), *told, *([unknown.sentence] if unknown.words else []))
-    for note in said:
-        typer.echo(f"note: {note}", err=True)
     entries, unread = list[dict[str, Any]](), False
     for number, file in enumerate(files, 1):
         overlay = None if overlays is None else overlays / f"{number:04d}-{file.stem}.png"
         try:
-            entry = _entry(asked, file, model, localizer, refine=not coarse, overlay=overlay)
+            entry, notes = _entry(asked, file, encoder, localizer, refine=not coarse, overlay=overlay)
         except ImageError as error:
             typer.echo(f"wherein: {error}", err=True)
             unread = True
             continue
         entries.append(entry)
+        for note in notes if not said else ():
+            typer.echo(f"note: {note}", err=True)
+        said = notes
         if not json_:
             shown = "not found" if entry["box"] is None else ",".join(f"{value:.3f}" for value in entry["box"])
             typer.echo(f"{file}\t{shown}")
     if json_:
-        document = {"query": str(asked), "encoder": model.spec, "notes": said, "images": entries}
+        document = {"query": str(asked), "encoder": encoder, "notes": said, "images": entries}
         typer.echo(json.dumps(document, indent=2))
     if unread or all(entry["box"] is None for entry in entries):
         raise typer.Exit(2 if unread else 1)
 
 
 def _entry(
-    asked: Query, file: Path, model: Encoder, localizer: str, *, refine: bool, overlay: Path | None
-) -> dict[str, Any]:
-    """What was found in one image, as it is printed; with its picture, if one is wanted."""
+    asked: Query, file: Path, encoder: str, localizer: str, *, refine: bool, overlay: Path | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What was found in one image, as it is printed, and notes; with its picture, if one is wanted."""
+    from wherein import locate as find
     from wherein.output.exports import write_overlay
-    from wherein.search.locating import locate as find
     from wherein.values.masks import outline, to_rle
 
-    found = find(asked, file, encoder=model, localizer=localizer, refine=refine)
+    found = find(asked, file, encoder=encoder, localizer=localizer, refine=refine)
     box = None if found.box is None else list(found.box.xyxy)
     entry: dict[str, Any] = {"image": str(file), "box": box, "score": found.score, "mask": None, "polygons": None}
     if found.mask is not None:
         entry |= {"mask": to_rle(found.mask, compressed=False), "polygons": outline(found.mask)}
         if overlay is not None:
             write_overlay(file, found.mask, overlay)
-    return entry
+    return entry, found.notes

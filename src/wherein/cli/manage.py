@@ -148,7 +148,7 @@ def remove(
     collection: CollectionOption = None,
 ) -> None:
     """Forget images, or an indexed folder with all of them. The files stay on disk; removed ones are then ignored."""
-    from wherein.indexing.names import plain_path
+    from wherein.files import plain_path
 
     with open_collection(collection) as opened:
         indexed = set(opened.roots.values())

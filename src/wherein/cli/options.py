@@ -92,7 +92,7 @@ def open_collection(path: Path | None) -> Collection:
 
 def place_of(path: Path | None) -> Path:
     """Where the collection is that was named, or the nearest one."""
-    from wherein.indexing.locations import nearest
+    from wherein.locations import nearest
 
     return path if path is not None else nearest(Path.cwd())
 

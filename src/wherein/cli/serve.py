@@ -46,7 +46,7 @@ def serve(
     """Serve collections over HTTP: the page at /, the API at /api/v1, its description at /docs."""
     import uvicorn
 
-    from wherein.indexing.locations import nearest
+    from wherein.locations import nearest
     from wherein.server.app import create_app
     from wherein.server.connections import config
     from wherein.server.settings import Settings, is_loopback

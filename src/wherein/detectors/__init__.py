@@ -1,4 +1,4 @@
-"""Detectors: names or an example image → boxes of what an image shows. Chosen by a spec; `hf:NAME` is all there is.
+"""Detectors: names or an example image → boxes of what an image shows. Chosen by a spec such as `hf:NAME`.
 
 A detector looks at the pixels of one image at a time and takes long about it: it re-ranks the first hits of a search,
 says where in one image something is, or fills a layer of boxes for a list of names. Nothing heavy is imported before
@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from wherein import plugins
 from wherein.errors import SpecError
 from wherein.values.region import Box
 
 if TYPE_CHECKING:
     from wherein.images.image import Image
 
-DETECTORS: Final = {"hf": "wherein.detectors.hf:open_detector"}
 OVERLAP: Final = 0.5
 """Two boxes of one name that overlap by more than this (intersection over union) are one: COCO's lowest threshold."""
 
@@ -57,13 +56,13 @@ class Detector(Protocol):
 def load_detector(spec: str, *, device: str | None = None) -> Detector:
     """The detector of a spec, loaded once a process; its weights are read when they are first needed."""
     family, _, variant = spec.partition(":")
-    if family not in DETECTORS:
+    known = plugins.table("detectors")
+    if family not in known:
         raise SpecError(
-            f"no detector family is called {family!r} (in {spec!r}); known: {', '.join(DETECTORS)}. "
+            f"no detector family is called {family!r} (in {spec!r}); known: {', '.join(known)}. "
             "Write hf:IDEA-Research/grounding-dino-tiny or hf:google/owlv2-base-patch16-ensemble."
         )
-    module, _, name = DETECTORS[family].partition(":")
-    made: Detector = getattr(import_module(module), name)(variant, device=device)
+    made: Detector = plugins.load("detectors", family)(variant, device=device)
     return made
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wherein.errors import ImageNotFound, InputError, did_you_mean
+from wherein.files import plain_path
 from wherein.images.image import ImageLike
 from wherein.store.store import Store
 from wherein.values.records import Filter
@@ -17,11 +18,6 @@ from wherein.values.records import Filter
 def image_id_of(root: str, path: str) -> str:
     """The stable name of a file: its path in its root, after the root's name where it has one."""
     return f"{root}/{path}" if root else path
-
-
-def plain_path(name: str | os.PathLike[str]) -> Path:
-    """A path as the roots are written: absolute, without `..` or `~`."""
-    return Path(os.path.abspath(os.path.expanduser(name)))  # noqa: PTH100, PTH111 — "~" may be no user
 
 
 def named_image(source: Any) -> tuple[str, ImageLike]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wherein.errors import ImageNotFound, InputError
+from wherein.files import plain_path
 from wherein.indexing.compress import update_codes
 from wherein.indexing.layer_choice import layer_named
-from wherein.indexing.names import image_id_of, plain_path
+from wherein.indexing.names import image_id_of
 from wherein.options import image_ids_of
 from wherein.store.backup import backup
 from wherein.store.ignored import Ignored

@@ -63,6 +63,10 @@ class LayerKind:
         """The layer as it is stored: its name, shape and type. None where the encoder has nothing to fill it with."""
         raise NotImplementedError
 
+    def seconds(self, images: int) -> float | None:  # noqa: ARG002 — slow kinds need it
+        """How long so many images will take, for a kind that is far slower than the encoder; None for the others."""
+        return None
+
     def side(self, encoder: Encoder) -> int:
         """The shorter side, in pixels, that an image must at least be decoded at."""
         return max(encoder.input_hw) if self.needs_encoder else 0

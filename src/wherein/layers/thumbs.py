@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import io
-from typing import Final
-
-import PIL.Image
-
 from wherein.encoders import Encoder
 from wherein.images.image import Image
+from wherein.images.thumbnail import thumbnail
 from wherein.layers import BytesKind
 from wherein.store.manifest import THUMBS, Layer
-
-THUMB_SIDE: Final = 256
-"""The longer side of a thumbnail: what a tile of the page shows on a fine screen."""
-THUMB_QUALITY: Final = 80
-"""JPEG quality: about 12 kB a thumbnail, and no artefacts that the eye finds at this size."""
 
 
 class Thumbnails(BytesKind):
@@ -31,13 +22,3 @@ class Thumbnails(BytesKind):
     def make(self, image: Image) -> bytes:
         """The JPEG."""
         return thumbnail(image)
-
-
-def thumbnail(image: Image) -> bytes:
-    """A small JPEG, its longer side at most THUMB_SIDE."""
-    width, height = image.size_wh
-    scale = min(1.0, THUMB_SIDE / max(width, height))
-    pixels = image.resized((max(1, round(width * scale)), max(1, round(height * scale))))
-    buffer = io.BytesIO()
-    PIL.Image.fromarray(pixels).save(buffer, "JPEG", quality=THUMB_QUALITY)
-    return buffer.getvalue()

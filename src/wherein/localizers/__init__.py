@@ -18,6 +18,7 @@ from wherein.arrays import Floats, Mask, unit
 from wherein.errors import SpecError, did_you_mean
 from wherein.features import LocalFeatures
 from wherein.images.image import Image, Pixels
+from wherein.values.models import GROUND, is_segmenter, reads_image
 from wherein.values.region import Box
 
 Heatmap = Floats
@@ -27,12 +28,6 @@ KEYPOINTS: Final = ("points", "hull", "warp")
 """Those that go by local features."""
 SEGMENTER: Final = "onnx"
 """The word of a segmenter that the user has exported: `onnx:FOLDER`."""
-GROUND: Final = "ground"
-"""The word of a grounded detector: `ground:hf:NAME`."""
-PAIRS: Final = ("hf-match", "onnx-match", "onnx-shot")
-"""Words of models that see the example and the image at once: see `wherein.localizers.pairs`."""
-SEGMENTERS: Final = ("onnx", "hf")
-"""Words of segmenters that the user supplies: `onnx:FOLDER`, `hf:NAME`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +114,8 @@ class Located:
     box: Box | None = None
     score: float = 0.0
     """How well the region answers: a cosine."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about how the query was read."""
 
 
 class Localizer(Protocol):
@@ -126,21 +123,6 @@ class Localizer(Protocol):
 
     def __call__(self, sought: Sought, scene: Scene) -> Heatmap:
         """A heatmap at any resolution; all zeros where the localizer has nothing to go by."""
-
-
-def is_segmenter(word: str) -> bool:
-    """Whether a word names a segmenter that the user supplies."""
-    return ":" in word and word.partition(":")[0] in SEGMENTERS
-
-
-def reads_image(word: str) -> bool:
-    """Whether a word names a model that looks at the image itself: a detector, or one that sees both images."""
-    return ":" in word and word.partition(":")[0] in (GROUND, *PAIRS)
-
-
-def is_model(word: str) -> bool:
-    """Whether a word names a model that the user supplies: a segmenter, a detector, a matcher."""
-    return is_segmenter(word) or reads_image(word)
 
 
 def load_localizer(word: str) -> Localizer:

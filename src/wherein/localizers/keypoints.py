@@ -13,8 +13,8 @@ import numpy as np
 
 from wherein.arrays import Floats
 from wherein.features import LocalFeatures
+from wherein.features.verify import Verification, verify
 from wherein.localizers import Heatmap, Keyed, Scene, Sought
-from wherein.search.verify import Verification, verify
 
 SIDE: Final = 256
 POINT: Final = 1 / 48

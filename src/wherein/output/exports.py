@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
+from wherein import plugins
 from wherein.arrays import Mask
 from wherein.errors import ImageError, InputError, UnreadableImage
 from wherein.files import unwritable_told, write_durably
@@ -41,21 +42,30 @@ _OVERLAY_SIDE: Final = 1024
 def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf = lambda _: None, file_of: FileOf | None = None) -> Path:
     """Write a ranking as `coco:FILE`, `fiftyone:FOLDER` or `overlays:FOLDER`; returns what was written.
 
+    Other packages add kinds through the entry-point group `wherein.exports`: functions like `write_coco`.
+
     `thumb_of` (a collection's `thumb`) shows hits whose file is a video, or not here; `file_of` (its `open_file`) opens
     the others as they were indexed, where a path may lead elsewhere by now.
     """
     kind, _, name = target.partition(":")
-    if kind not in ("coco", "fiftyone", "overlays") or not name:
-        raise InputError(f"export to {target!r}: write coco:FILE, fiftyone:FOLDER or overlays:FOLDER.")
+    if kind not in plugins.table("exports") or not name:
+        others = "".join(f", {one}:FILE" for one in plugins.table("exports") if one not in plugins.BUILT_IN["exports"])
+        raise InputError(f"export to {target!r}: write coco:FILE, fiftyone:FOLDER or overlays:FOLDER{others}.")
     path = Path(name).expanduser()
     with unwritable_told(path):
-        if kind == "coco":
-            write_durably(path, json.dumps(coco(ranking), ensure_ascii=False).encode())
-        elif kind == "fiftyone":
-            write_fiftyone(ranking, path, thumb_of=thumb_of, file_of=file_of)
-        else:
-            write_overlays(ranking, path, thumb_of=thumb_of, file_of=file_of)
+        plugins.load("exports", kind)(ranking, path, thumb_of=thumb_of, file_of=file_of)
     return path
+
+
+def write_coco(
+    ranking: Ranking,
+    path: Path,
+    *,
+    thumb_of: ThumbOf = lambda _: None,  # noqa: ARG001 — every export is called alike
+    file_of: FileOf | None = None,  # noqa: ARG001
+) -> None:
+    """One JSON document, as `coco` makes it."""
+    write_durably(path, json.dumps(coco(ranking), ensure_ascii=False).encode())
 
 
 @dataclass(frozen=True, slots=True)

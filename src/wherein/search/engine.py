@@ -14,6 +14,7 @@ from wherein.arrays import Floats, Ints, Mask, unit
 from wherein.encoders import Encoded, Encoder
 from wherein.errors import QueryError
 from wherein.features import LocalFeatures
+from wherein.features.verify import CHANCE
 from wherein.images.image import decode
 from wherein.layers import detail
 from wherein.limits import checkpoint
@@ -24,7 +25,6 @@ from wherein.search.reading import read_query
 from wherein.search.sources import EmbeddingSource, FusedSource, Group, LocalSource, Source
 from wherein.search.style import asks_for_style
 from wherein.search.unknown import unknown_words
-from wherein.search.verify import CHANCE
 from wherein.search.views import View, word_of
 from wherein.values.masks import check_aspect
 from wherein.values.method import Method, Option, declared_step

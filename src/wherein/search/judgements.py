@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wherein.arrays import Floats
+from wherein.copies import write_guarded
 from wherein.errors import InputError
 from wherein.options import DEFAULT_CUT
 from wherein.search.calibrate import fit, migrated_name, prior_of, reliability
-from wherein.store.copies import write_guarded
 from wherein.values.judgement import ARROW, Calibration, Curve, Reliability, Tenth, name_of
 from wherein.values.query import Query
 

@@ -17,9 +17,9 @@ from wherein.encoders import Encoder, load
 from wherein.errors import ImageError, InputError
 from wherein.features import FeatureFamily, load_features
 from wherein.images.image import Image, ImageLike, Pixels, decode
+from wherein.images.thumbnail import thumbnail
 from wherein.layers import detail
 from wherein.layers.local import DEFAULT_FEATURES
-from wherein.layers.thumbs import thumbnail
 from wherein.limits import checkpoint
 from wherein.localizers import (
     KEYPOINTS,
@@ -29,18 +29,18 @@ from wherein.localizers import (
     Located,
     Scene,
     Sought,
-    is_model,
     load_localizer,
-    reads_image,
 )
 from wherein.localizers.edges import enlarged, outlined
 from wherein.localizers.similar import seen_again
-from wherein.search.engine import Candidate, Context
+from wherein.search.engine import Candidate, Context, notes
 from wherein.search.local import query_features
 from wherein.search.reading import read_query
 from wherein.search.unknown import unknown_words
 from wherein.search.views import View
 from wherein.values.masks import box_mask, check_aspect, to_polygons
+from wherein.values.method import Method
+from wherein.values.models import is_model, reads_image
 from wherein.values.query import Part, Query
 from wherein.values.region import Box
 
@@ -83,8 +83,11 @@ def locate(
     model = load(encoder) if isinstance(encoder, str) else encoder
     family = load_features(DEFAULT_FEATURES) if localizer in KEYPOINTS else None
     asked = Query.of(query)
-    if not is_model(localizer) and unknown_words(read_query(asked, model)[0], model).all_words:
-        return Located(np.zeros(_NOWHERE, np.float32))
+    read, told = read_query(asked, model)
+    unknown = unknown_words(read, model)
+    said = (*notes(asked, Method()), *told, *([unknown.sentence] if unknown.words else []))
+    if not is_model(localizer) and unknown.all_words:
+        return Located(np.zeros(_NOWHERE, np.float32), notes=said)
     whole = family is not None or is_model(localizer)
     scene = scene_of(decode(image, at_least=None if whole else detail(model)), model, family)
     if scene.patches is None and scene.dense is None and family is None and not reads_image(localizer):
@@ -93,8 +96,8 @@ def locate(
     found = locate_in(scene, sought, where=places(asked), localizer=localizer, refine=refine)
     by_words = not is_model(localizer) and all(part.image is None for part in asked.parts if not part.negative)
     if by_words and found.mask is not None and not _is_named_by(scene, sought, found.mask, model):
-        return replace(found, mask=None, box=None)
-    return found
+        return replace(found, mask=None, box=None, notes=said)
+    return replace(found, notes=said)
 
 
 def _is_named_by(scene: Scene, sought: Sought, mask: Mask, encoder: Encoder) -> bool:

@@ -11,13 +11,13 @@ import numpy as np
 from wherein.errors import QueryError
 from wherein.features import LocalFeatures
 from wherein.features.matchers import LEARNED_CHANCE, Matcher, load_matcher
+from wherein.features.verify import CHANCE, Model, Verification, match, verify
 from wherein.index.exact import best
 from wherein.limits import checkpoint
 from wherein.search.engine import Candidate, Context
 from wherein.search.evidence import centrality, inlier_nats
 from wherein.search.expansion import passed_on
 from wherein.search.local import LocalIndex
-from wherein.search.verify import CHANCE, Model, Verification, match, verify
 from wherein.values.masks import from_polygons
 from wherein.values.query import Part
 from wherein.values.region import Box

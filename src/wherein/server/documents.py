@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from wherein.copies import write_guarded
 from wherein.server.library import Served
 from wherein.server.problems import Problem
-from wherein.store.copies import write_guarded
 
 
 def read(served: Served, name: str, default: Any) -> Any:

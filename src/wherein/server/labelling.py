@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.arrays import Mask
-from wherein.localizers.edges import guided
+from wherein.images.guided import guided
 from wherein.values.masks import from_rle, resized, to_polygons, to_rle
 
 STAGES: Final = ("annotate", "refine and inspect", "refine and inspect again")

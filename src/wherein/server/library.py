@@ -28,9 +28,8 @@ from wherein.server.places import Places
 from wherein.server.problems import Problem
 from wherein.server.questions import Questions
 from wherein.server.settings import Settings
-from wherein.store.store import FOLDER
 from wherein.values.ranking import Ranking
-from wherein.values.records import Info
+from wherein.values.records import FOLDER, Info
 
 T = TypeVar("T")
 

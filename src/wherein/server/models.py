@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final
 
-from wherein.localizers import is_model
 from wherein.server.problems import Problem
 from wherein.values.method import Method
+from wherein.values.models import is_model
 
 _UPRIGHT: Final = "rootsift:upright"
 """The one variant that comes with wherein and reads no file."""

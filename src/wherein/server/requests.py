@@ -8,15 +8,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-import numpy as np
-
 from wherein.arrays import Mask
 from wherein.collection import Collection
-from wherein.features import load_features
 from wherein.options import Options
 from wherein.output.exports import export
-from wherein.search.local import query_features
-from wherein.search.verify import verify
 from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
 from wherein.server.look_alikes import LookAlikes
 from wherein.server.models import check_method
@@ -46,9 +41,8 @@ from wherein.values.region import Box, place
 # Rocchio's classical weights: what is liked counts nearly as much as the query, what is disliked much less.
 LIKED_WEIGHT: Final = 0.75
 DISLIKED_WEIGHT: Final = 0.25
-FAMILY: Final = "rootsift"
-"""The local features that are compared when somebody asks which points match."""
-_LINES: Final = 200
+_MATCHED_SIDE: Final = 1024
+"""The longer side, about, of an image whose points are matched; no family of local features looks at more."""
 _LOCATED_AT_ONCE: Final = 6
 """Hits that are outlined in one turn: a tenth of a second, so that another search waits no longer."""
 _GROWTH: Final = 4
@@ -151,23 +145,9 @@ async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
     """Which points of an example are seen again in an image."""
 
     def run(collection: Collection) -> MatchesOut:
-        family = load_features(FAMILY)
-        theirs = family.features(picture_of(collection, asked.image_id, side=family.query_side), side=family.query_side)
-        best = MatchesOut(part=0, inliers=0, lines=[])
-        for number, given in enumerate(asked.parts):
-            part = _part(served, collection, given, {}, max_pixels=MAX_PIXELS)
-            if part.image is None or part.negative:
-                continue
-            ((_, mine),) = query_features(Query((part,)), family)
-            found = verify(mine, theirs)
-            if found.inliers > best.inliers:
-                box = part.region or Box(0.0, 0.0, 1.0, 1.0)
-                size, corner = np.array([box.x2 - box.x1, box.y2 - box.y1]), np.array([box.x1, box.y1])
-                here = corner + size * mine.keypoints[found.matches[:_LINES, 0], :2]
-                pairs = np.hstack([here, theirs.keypoints[found.matches[:_LINES, 1], :2]])
-                lines = [(a, b, c, d) for a, b, c, d in np.clip(np.round(pairs, 4), 0.0, 1.0).tolist()]
-                best = MatchesOut(part=number, inliers=found.inliers, lines=lines)
-        return best
+        parts = tuple(_part(served, collection, given, {}, max_pixels=MAX_PIXELS) for given in asked.parts)
+        found = collection.matches(Query(parts), picture_of(collection, asked.image_id, side=_MATCHED_SIDE).pixels)
+        return MatchesOut.model_validate(asdict(found))
 
     return await served.searching(run, method="sp")  # which it is, of one image
 

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wherein.collection import Collection
 from wherein.errors import ImageError
 from wherein.images.image import Pixels
-from wherein.layers.thumbs import THUMB_SIDE
+from wherein.images.thumbnail import THUMB_SIDE
 from wherein.server.library import Served, picture_of
 from wherein.server.problems import Problem
 

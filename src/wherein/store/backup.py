@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from wherein.copies import write_guarded
 from wherein.errors import CollectionCorrupt, CollectionLocked, InputError
 from wherein.files import full_disk_told, make_folder, sync_folder
 from wherein.store.catalogue import Catalogue
-from wherein.store.copies import write_guarded
 from wherein.store.shards import Written, intact
 from wherein.store.store import Store
 

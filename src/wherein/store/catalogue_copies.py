@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wherein.copies import COPIES, read_copy, write_copy
 from wherein.files import create, make_folder, sync_folder
-from wherein.store.copies import COPIES, read_copy, write_copy
 
 if TYPE_CHECKING:
     from wherein.store.catalogue import Catalogue

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from wherein.copies import mend_guarded, quarantine
 from wherein.errors import CollectionError, UnreadableImage
 from wherein.store import rewriting
 from wherein.store.catalogue_copies import damaged_copies, is_as_noted
-from wherein.store.copies import mend_guarded, quarantine
 from wherein.store.seals import Seal, rescue
 from wherein.store.shards import Written, intact, is_whole
 from wherein.values.records import CheckReport

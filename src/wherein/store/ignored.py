@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from wherein.copies import write_guarded
 from wherein.errors import CollectionCorrupt
-from wherein.store.copies import write_guarded
 
 
 class Ignored:

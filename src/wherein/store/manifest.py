@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from wherein.copies import write_guarded
 from wherein.errors import CollectionCorrupt
-from wherein.store.copies import write_guarded
 
 FORMAT: Final = 1
 """The major version of what is on disk: it is raised when older versions could not read it."""

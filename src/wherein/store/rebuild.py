@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from wherein.copies import COPIES, mend_guarded, quarantine
 from wherein.errors import CollectionError, CollectionNotFound
 from wherein.files import write_durably
 from wherein.store.catalogue import Catalogue
 from wherein.store.catalogue_copies import is_as_noted, secure, sound_copies
-from wherein.store.copies import COPIES, mend_guarded, quarantine
 from wherein.store.ignored import Ignored
 from wherein.store.labels import Labels
 from wherein.store.manifest import Layer, Manifest

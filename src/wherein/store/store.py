@@ -31,10 +31,9 @@ from wherein.store.originals import Original
 from wherein.store.piece import Piece
 from wherein.store.shards import Array, Written, read_array, read_blob, write_array, write_blobs
 from wherein.store.writer import keepers_place, unwritable, writers_place
-from wherein.values.records import MEMORY_ROOT, CheckReport
+from wherein.values.records import FOLDER, MEMORY_ROOT, CheckReport
 from wherein.values.region import Box
 
-FOLDER: Final = ".wherein"
 PATIENCE_SECONDS: Final = 5.0
 """How long a small change waits for its turn; many times what one takes, and less than people wait for an answer."""
 _ABANDONED_SECONDS: Final = 3600.0

@@ -182,3 +182,14 @@ class Ranking(Sequence[Hit]):
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
+
+
+@dataclass(frozen=True, slots=True)
+class PointMatches:
+    """Points of an example that are seen again in an image, and agree with one view of it."""
+
+    part: int
+    """The number of the example among the parts of the query."""
+    inliers: int
+    lines: tuple[tuple[float, float, float, float], ...]
+    """Each from x1, y1 in the example to x2, y2 in the image, all in [0, 1]; the strongest first."""

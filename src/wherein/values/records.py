@@ -14,6 +14,8 @@ from wherein.errors import InputError
 
 _MONTH: Final = re.compile(r"(?P<year>\d{4})(-(?P<month>\d{1,2}))?")
 """A year, or a month of it."""
+FOLDER: Final = ".wherein"
+"""The folder that a collection keeps its own files in."""
 MEMORY_ROOT: Final = ":memory:"
 """The root of images that were added from memory and have no file."""
 

@@ -9,10 +9,13 @@ from pathlib import Path
 from wherein.collection import open
 from wherein.encoders import load
 from wherein.errors import CollectionNotFound, InputError
+from wherein.files import plain_path
 from wherein.images.walk import Found, look
 from wherein.indexing.layer_choice import check_kinds
-from wherein.indexing.names import plain_path
-from wherein.store.store import FOLDER, is_collection
+from wherein.store.store import is_collection
+from wherein.values.records import FOLDER
+
+__all__ = ["check_kinds", "check_new", "home_of", "nearest", "targets_of"]
 
 
 def nearest(start: Path) -> Path:

@@ -1,0 +1,25 @@
+"""Small JPEGs of images."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+import PIL.Image
+
+from wherein.images.image import Image
+
+THUMB_SIDE: Final = 256
+"""The longer side of a thumbnail: what a tile of the page shows on a fine screen."""
+THUMB_QUALITY: Final = 80
+"""JPEG quality: about 12 kB a thumbnail, and no artefacts that the eye finds at this size."""
+
+
+def thumbnail(image: Image) -> bytes:
+    """A small JPEG, its longer side at most THUMB_SIDE."""
+    width, height = image.size_wh
+    scale = min(1.0, THUMB_SIDE / max(width, height))
+    pixels = image.resized((max(1, round(width * scale)), max(1, round(height * scale))))
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(pixels).save(buffer, "JPEG", quality=THUMB_QUALITY)
+    return buffer.getvalue()
