@@ -109,8 +109,8 @@ def _kinds_of(manifest: Manifest, encoder: str) -> list[str]:
 
 
 def _is_shared(kind: str) -> bool:
-    """Whether a layer is made without the encoder; one whose package is gone was made with it, for all we know."""
+    """Whether a layer is made without the encoder, or by a package that is gone: then it is told, whatever made it."""
     try:
         return not open_kind(kind).needs_encoder
     except InputError:
-        return False
+        return True
