@@ -316,13 +316,15 @@ def test_what_stood_there_before_re_ranking_is_written_and_scored(tmp_path: Path
 def test_queries_of_other_domains_set_their_own_thresholds(
     tmp_path: Path, forb_data: Path, paint_square: Paint, go: Go
 ) -> None:
-    paint_square(tmp_path / "strange/red.png", "red", "white")  # finds a card surely: nothing passes its threshold
+    # One finds a card surely, so that nothing passes its threshold; another in a folder of its own has the same name.
+    for place in ("red.png", "more/red.png"):
+        paint_square(tmp_path / "strange" / place, "red", "white")
     found = go("forb", forb_data, tmp_path / "out", out_of_domain=str(tmp_path / "strange"))
     strict = found.scores["variants"]["out of domain, overall"]
     assert strict["mAP@5"] == found.scores["all"]["overall"]["mAP@5"] == 1.0
     assert strict["t-mAP@5"] < found.scores["all"]["overall"]["t-mAP@5"]
     lines = (tmp_path / "out/predictions/out_of_domain.ndjson").read_text().splitlines()
-    assert [json.loads(line)["query_image"] for line in lines] == ["red.png"]
+    assert [json.loads(line)["query_image"] for line in lines] == ["more/red.png", "red.png"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty holds no image"):
         go("forb", forb_data, tmp_path / "none", out_of_domain=str(tmp_path / "empty"))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -30,8 +30,8 @@ class ForbTask(Task):
     benchmark: str
     dataset: forb.Forb
     protocol: str = "official"
-    strangers: tuple[Path, ...] = ()
-    """Images of other domains, for which nothing should be found."""
+    strangers: Mapping[str, Path] = field(default_factory=dict)
+    """Images of other domains by their names, for which nothing should be found."""
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "ForbTask":
@@ -43,7 +43,7 @@ class ForbTask(Task):
                 f"{data} lists no database images; metadata/all_database_images.txt is needed, object after object"
             )
         forb.require_truth_within(dataset.queries, dataset.sizes)
-        strangers = () if options.out_of_domain is None else _strangers(Path(options.out_of_domain))
+        strangers = {} if options.out_of_domain is None else _strangers(Path(options.out_of_domain))
         return cls(benchmark, dataset, protocol=options.protocol or "official", strangers=strangers)
 
     def _file(self, name: str) -> Path:
@@ -86,7 +86,7 @@ class ForbTask(Task):
         ]
         return [
             *asked,
-            *(Question(f"{STRANGER}{path.name}", Query(parts=(Part(image=path),))) for path in self.strangers),
+            *(Question(f"{STRANGER}{name}", Query(parts=(Part(image=path),))) for name, path in self.strangers.items()),
         ]
 
     def ask(self, question: Question, search: Search, position: Mapping[str, int]) -> dict[str, Any]:
@@ -122,16 +122,16 @@ class ForbTask(Task):
                         file.write(json.dumps({"query_id": query.query_id, **_line(kept, listed)}) + "\n")
         if self.strangers:
             with (answers.out / forb.OUT_OF_DOMAIN).open("w", encoding="utf-8") as file:
-                for path in self.strangers:
-                    kept = answers.kept[f"{STRANGER}{path.name}"]["all"]
-                    file.write(json.dumps({"query_image": path.name, **_line(kept, listed)}) + "\n")
+                for name in self.strangers:
+                    kept = answers.kept[f"{STRANGER}{name}"]["all"]
+                    file.write(json.dumps({"query_image": name, **_line(kept, listed)}) + "\n")
         return evaluate("forb", data=self.dataset.root, predictions=answers.out, protocol=self.protocol)
 
 
-def _strangers(folder: Path) -> tuple[Path, ...]:
+def _strangers(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         raise DataError(f"--out-of-domain {folder} is not a folder of images")
-    return tuple(folder / name for name in images_under(folder))
+    return {name: folder / name for name in images_under(folder)}
 
 
 def _line(kept: Mapping[str, Any], listed: Sequence[int]) -> dict[str, Any]:
