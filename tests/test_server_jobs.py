@@ -127,6 +127,12 @@ def test_a_folder_can_become_a_collection_of_its_own(http: httpx.Client, folder:
     assert http.get("/collections/holiday").json()["images"] == 2
 
 
+def test_only_encoders_that_a_job_can_use_are_offered_the_default_first(http: httpx.Client) -> None:
+    offered = http.get("/encoders").json()
+    assert offered[:2] == ["mini", "toy"]
+    assert not {"hf", "onnx", "openclip", "naclip", "radio"} & set(offered)
+
+
 def test_an_unknown_encoder_is_said(http: httpx.Client, folder: Path) -> None:
     job = http.post("/jobs", json={"folder": str(folder), "collection": "pictures", "encoder": "nope"}).json()
     *_, last = events(http, job["id"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import Parameter, signature
@@ -18,6 +18,7 @@ import numpy as np
 
 from wherein import plugins
 from wherein.arrays import Floats
+from wherein.encoders.known import DEFAULT
 from wherein.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -84,6 +85,17 @@ def describe_families() -> dict[str, str]:
     """Every family's name → the first line of its module's docstring."""
     modules = {name: home.partition(":")[0] for name, home in sorted(families().items())}
     return {name: (import_module(module).__doc__ or "").strip().partition("\n")[0] for name, module in modules.items()}
+
+
+def families_that_name_no_model() -> list[str]:
+    """The families that are a whole spec by themselves, the default first; the others need a name: `hf:NAME`."""
+    found = [name for name in families() if _takes_no_variant(plugins.load("encoders", name))]
+    return sorted(found, key=lambda name: (name != DEFAULT, name))
+
+
+def _takes_no_variant(made: Callable[..., object]) -> bool:
+    first = next(iter(signature(made).parameters.values()), None)
+    return first is None or first.default is not Parameter.empty
 
 
 def require_family(spec: str) -> str:

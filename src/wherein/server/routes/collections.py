@@ -12,7 +12,7 @@ from starlette.background import BackgroundTask
 
 from wherein import plugins
 from wherein.collection import Collection
-from wherein.encoders import families
+from wherein.encoders import families_that_name_no_model
 from wherein.server.library import Served, original_of
 from wherein.server.places import Places, file_name
 from wherein.server.problems import Problem
@@ -65,8 +65,8 @@ async def _describe(served: Served, places: Places) -> CollectionOut:
 
 @router.get("/encoders")
 async def encoders() -> list[str]:
-    """The families of encoders that a new collection can be filled with."""
-    return sorted(families())
+    """The encoders that a new collection can be filled with, the default first; a request names no model."""
+    return families_that_name_no_model()
 
 
 @router.get("/collections/{name}/images")
