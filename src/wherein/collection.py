@@ -43,6 +43,7 @@ from wherein.search.unknown import Unknown, unknown_words
 from wherein.search.views import View, Views
 from wherein.store import rebuild
 from wherein.store.backup import restore as _restore
+from wherein.store.published import PublishedStore, address_of, url_of
 from wherein.store.store import Store, home_in, is_collection
 from wherein.values.judgement import Curve
 from wherein.values.method import Method
@@ -59,10 +60,14 @@ _TRIES: Final = 5
 def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | None = None) -> Collection:
     """Open the collection in `path`: a `.wherein` folder, or the folder of images that holds one.
 
-    With `create`, an empty one is made where there is none; `encoder` is what it will be filled with.
+    With `create`, an empty one is made where there is none; `encoder` is what it will be filled with. An address, as
+    `s3://bucket/photos`, is that of a published collection, which is only read.
     """
     folder = Path(path).expanduser().absolute()
     inside = home_in(folder)
+    url = url_of(path) or address_of(inside)
+    if url is not None:
+        return Collection(PublishedStore(url), encoder=encoder)
     if not create and not is_collection(folder):
         raise CollectionNotFound(
             f"{folder}: holds no collection. Make one with `wherein index {folder}` or open(…, create=True)."

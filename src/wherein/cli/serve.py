@@ -52,7 +52,7 @@ def serve(
     from wherein.server.settings import Settings, is_loopback
 
     use_models(device=device, trust_remote_code=trust_remote_code)
-    folders = [folder.expanduser().absolute() for folder in collection or []] or [nearest(Path.cwd())]
+    folders = [_folder_of(path) for path in collection or []] or [nearest(Path.cwd())]
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     listener = _listen(host, port)
@@ -74,6 +74,16 @@ def serve(
     if open_:
         typer.launch(address)
     uvicorn.Server(config(app, timeout_graceful_shutdown=2)).run(sockets=[listener])
+
+
+def _folder_of(path: Path) -> Path:
+    """The folder of a collection; of a published one, that of its cache."""
+    from wherein.collection import open
+
+    if ":/" not in str(path):
+        return path.expanduser().absolute()
+    with open(path) as published:
+        return published.folder
 
 
 def _listen(host: str, port: int) -> socket.socket:

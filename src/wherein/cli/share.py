@@ -1,4 +1,4 @@
-"""`wherein push`: what other machines can use of a collection."""
+"""`wherein push` and `publish`: what other machines can use of a collection."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("push")(push)
+    app.command("publish")(publish)
 
 
 def push(
@@ -68,3 +69,18 @@ def push(
         )
     if not reports:
         typer.echo("nothing to push: no layer has rows yet")
+
+
+def publish(
+    url: Annotated[str, typer.Argument(help="Where to: s3://BUCKET/FOLDER, gs://…, or file:///FOLDER.")],
+    collection: CollectionOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Publish a collection, so that other machines can search it: `wherein search -c URL`. Only what is new is sent."""
+    with open_collection(collection) as opened:
+        sent, images = opened.publish(url)
+    typer.echo(
+        json.dumps({"files": sent, "images": images})
+        if json_
+        else f"{sent:,} files sent; {images:,} images are at {url}"
+    )

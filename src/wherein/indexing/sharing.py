@@ -1,4 +1,4 @@
-"""Sharing a collection with other machines: its rows pushed to an index elsewhere. A part of the facade."""
+"""Sharing a collection: its rows pushed to an index elsewhere, or all of it published. A part of the facade."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from wherein.index.rows import ArrayCache, RowTable, places_of
 from wherein.search.views import origin_of
 from wherein.store.identity import give_identity
 from wherein.store.manifest import Layer
+from wherein.store.published import publish, url_of
 from wherein.store.store import Store
 from wherein.values.records import Progress, PushReport
 
@@ -59,6 +60,15 @@ class Sharing:
             source = Source(table, origin, self._store.catalogue.facts)
             reports.append(push(source, address, kind=index_type, tell=tell))
         return reports
+
+    def publish(self, url: str, *, on_progress: Callable[[Progress], None] = lambda _: None) -> tuple[int, int]:
+        """Make an address (`s3://bucket/photos`) hold the collection as it is now, for other machines to open.
+
+        Only what is not there yet is sent. Returns how many files were sent, and of how many images.
+        """
+        if url_of(url) is None:
+            raise InputError(f"{url}: is no address: give one such as s3://bucket/photos or file:///shared/photos.")
+        return publish(self._store, url, lambda done, of: on_progress(Progress(done, of, stage="publishing")))
 
     def _pushable(self, kinds: Sequence[str] | None) -> list[Layer]:
         """The layers of which an index serves the rows, or those that were named; cells of grids are looked at here."""
