@@ -121,6 +121,8 @@ class Views:
                 raise QueryError(f"{DBA} moves the embeddings of whole images: leave out {method.search}.")
             scorer = _augmented(layers, scorer.table)
         apart = word_of(method).draws_apart and layers.encoder.embeds_text
+        if apart:
+            layers.whole()  # read now, at the moment all else is read: a search asks for it later
         return View(layers.images, scorer, self._store, layers, apart, layers.local((None,)))
 
     def _local_alone(self, layers: StoredLayers) -> View:

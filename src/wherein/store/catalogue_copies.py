@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wherein.copies import COPIES, read_copy, write_copy
-from wherein.files import create, make_folder, sync_folder
+from wherein.files import make_folder, write_durably
+from wherein.store.database import read_whole
 
 if TYPE_CHECKING:
     from wherein.store.catalogue import Catalogue
@@ -19,7 +19,6 @@ _STATE: Final = "catalogue.json"
 _LARGE: Final = 64 << 20
 """Bytes from which a catalogue is copied at most once an hour: a smaller one takes a tenth of a second."""
 _HOUR: Final = 3600.0
-_PIECE: Final = 1 << 20
 _PAGE: Final = 4096
 """Bytes of a page of SQLite: what one commit changes is at least two of them."""
 
@@ -41,8 +40,11 @@ def secure(home: Path, catalogue: Catalogue) -> None:
             copy = None
         else:
             copy = home / COPIES / f"catalogue-{changes}.sqlite"
-        digest = _digest(path, copy)
+        data = catalogue.serialised()
+        digest = _digest(data)
         if copy is not None:
+            make_folder(copy.parent)
+            write_durably(copy, data)
             kept = [{"name": copy.name, "sum": digest, "changes": changes, "time": now}, *kept][:2]
         write_copy(home, _STATE, json.dumps({"changes": catalogue.changes(), "sum": digest, "copies": kept}).encode())
     named = {str(one["name"]) for one in kept}
@@ -68,10 +70,10 @@ def is_as_noted(home: Path, changes: int) -> bool:
     if not state or changes < 0 or (log.is_file() and log.stat().st_size):
         return True  # it was never secured, or changes are still in the log, where SQLite has checksums of its own
     if changes <= int(state["changes"]):
-        return changes == int(state["changes"]) and _digest(path) == state["sum"]
+        return changes == int(state["changes"]) and _digest(read_whole(path)) == state["sum"]
     newest = next((home / COPIES / str(one["name"]) for one in sound_copies(home)), None)
     # It changed since, in a process that was killed. A commit changes several pages; a single one was damaged.
-    return newest is None or _pages_apart(path, newest) != 1
+    return newest is None or _pages_apart(read_whole(path), newest.read_bytes()) != 1
 
 
 def sound_copies(home: Path) -> list[dict[str, Any]]:
@@ -90,38 +92,18 @@ def damaged_copies(home: Path) -> list[Path]:
     return [path for path in wrong if path.is_file()] if noted(home) == before else []  # else they were just replaced
 
 
-def _digest(path: Path, copy: Path | None = None) -> str:
-    """The checksum of a file, which is copied on the way where that is asked for."""
-    digest = hashlib.blake2b(digest_size=16)
-    temporary = None if copy is None else copy.with_name(f"{copy.name}.tmp")
-    target = None
-    if temporary is not None:
-        make_folder(temporary.parent)
-        temporary.unlink(missing_ok=True)
-        target = os.fdopen(create(temporary), "wb")
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            if target is not None:
-                target.write(piece)
-    if target is not None and temporary is not None and copy is not None:
-        target.flush()
-        os.fsync(target.fileno())
-        target.close()
-        temporary.replace(copy)
-        sync_folder(copy.parent)
-    return digest.hexdigest()
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _digest_or_none(path: Path) -> str | None:
     try:
-        return _digest(path)
+        return _digest(path.read_bytes())
     except OSError:
         return None
 
 
-def _pages_apart(one: Path, other: Path) -> int:
-    a, b = one.read_bytes(), other.read_bytes()
+def _pages_apart(a: bytes, b: bytes) -> int:
     if len(a) != len(b):
         return abs(len(a) - len(b)) // _PAGE + 2
     return sum(a[at : at + _PAGE] != b[at : at + _PAGE] for at in range(0, len(a), _PAGE))

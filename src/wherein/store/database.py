@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,16 @@ def connect(path: Path, *, read_only: bool) -> Connection:
     except CollectionError:
         # Where nothing may be written, not even the log's index beside the file, nobody else writes either.
         return _open(path, "?immutable=1")
+
+
+def read_whole(path: Path) -> bytes:
+    """The bytes of a database, read by SQLite itself through a connection of its own.
+
+    To open and close the file past SQLite would drop the locks that this process holds on it: another process that
+    then closes the database takes its log away, and whoever has it open here goes on reading what is gone.
+    """
+    with closing(connect(path, read_only=True)) as db:
+        return db.serialize()
 
 
 def _open(path: Path, options: str) -> Connection:

@@ -79,6 +79,10 @@ class Mending:
         finally:
             self._db.execute("ROLLBACK")
 
+    def serialised(self) -> bytes:
+        """The bytes of the whole catalogue, read through this connection: never past it, which would drop its locks."""
+        return self._db.serialize()
+
     def copy_to(self, path: Path) -> None:
         """Copy the tables, as they are at one moment, into a new file."""
         os.close(create(path))
