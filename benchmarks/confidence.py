@@ -14,7 +14,7 @@ import argparse
 import json
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -41,7 +41,7 @@ WEIGHTS = {
     "anywhere": ("plain", "stands out"),
     "again": ("plain", "stands out"),
     "verified": ("inliers",),
-    "fused": ("nats",),
+    "fused": ("inliers", "plain"),
     "words": ("stands out",),
 }
 """The signs of each kind of evidence, in their order."""
@@ -157,10 +157,10 @@ def judge(trial: Trial, collection: Collection) -> Judged:
         options = {"method": trial.method, "k": HITS + 1}
         asked = Asked.of(ask.query, options)
         view, _, ranked, _ = collection._ranked(asked)
-        before = time.perf_counter()
+        before = time.process_time()
         encoder = collection._encoder(collection.encoder)
         signs = Evidence(asked.query, asked.method, ranked, view, encoder).signs()
-        spent += time.perf_counter() - before
+        spent += time.process_time() - before
         own = ask.unknown if ask.query.parts[0].image is not None else frozenset[str]()
         found = [collection._hit(view, one).image_id for one in ranked.candidates]
         kept = [place for place, image_id in enumerate(found) if image_id not in own][:HITS]
@@ -189,11 +189,20 @@ def _unknown(image_id: str, ask: Ask) -> bool:
 
 
 def fit(sets: Sequence[Judged]) -> Model:
-    """The model of several sets, each counting the same; no sign may speak against a hit."""
+    """The model of several sets; no sign may speak against a hit.
+
+    Each counts the same, but sets of which no query has an answer count together no more than those of which all have
+    one: half of what is asked has an answer.
+    """
+    answered, unanswered = (sum(own(one.answerable) for one in sets) for own in (np.all, _none))
+    less = min(1.0, max(answered, 1) / max(unanswered, 1))
     kept = [(one.signs[~one.unknown], one.right[~one.unknown]) for one in sets]
     x = np.concatenate([signs for signs, _ in kept]).astype(np.float64)
     y = np.concatenate([right for _, right in kept]).astype(np.float64)
-    worth = np.concatenate([np.full(len(right), 1.0 / max(len(right), 1)) for _, right in kept])
+    counts = [less if _none(one.answerable) else 1.0 for one in sets]
+    worth = np.concatenate(
+        [np.full(len(right), count / max(len(right), 1)) for (_, right), count in zip(kept, counts, strict=True)]
+    )
     worth /= worth.sum()
     middle, scale = x.mean(axis=0), x.std(axis=0) + 1e-9
     design = np.c_[np.ones(len(x)), (x - middle) / scale]
@@ -210,9 +219,8 @@ def fit(sets: Sequence[Judged]) -> Model:
     return Model(float(found[0] - weights @ middle), tuple(weights.tolist()))
 
 
-def every(judged: dict[tuple[str, str], Judged], kind: str) -> Iterator[tuple[str, Judged]]:
-    """The trials of one kind."""
-    return ((name, one) for (own, name), one in judged.items() if own == kind)
+def _none(answerable: np.ndarray) -> bool:
+    return not answerable.any()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ afterwards (`wherein.search.judgements`).
     place      the same for the whole image, and how far the place stands out; `anywhere` for patches and proposals,
                `again` after steps that score anew
     verified   how many keypoints agree
-    fused      nats of several kinds of scores, beyond those that the best of so many images reaches by chance
+    fused      how many keypoints agree, and the same as for an example
     words      how far shared visual words stand out
 """
 
@@ -137,12 +137,11 @@ class Evidence:
             return self._out[:, None]
         if kind in PLAIN:
             return self._plain_signs(self._wanted[0])
-        if kind == "fused" and self._source is not None:
-            nats = self._scores[:count] - np.log(self._source.count)
-            return np.asarray(np.arcsinh(nats)[:, None], np.float32)
         plain = np.min([self._plain_odds(group) for group in self._wanted], axis=0)
         if kind == "both":
             return np.asarray(plain[:, None], np.float32)
+        if kind == "fused":
+            return np.stack([np.log1p(self._inliers[:count]), plain], axis=1).astype(np.float32)
         return np.stack([plain, self._out], axis=1).astype(np.float32)
 
     @property

@@ -1,0 +1,101 @@
+"""Which hits are sure enough, how many images match, and that what is shown is what is cut on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import wherein
+from wherein.cli import app
+from wherein.demo import PHOTOS
+from wherein.errors import InputError
+from wherein.options import DEFAULT_CUT, Asked, Cut
+from wherein.search.decide import NONE_SURE, about, cut_of, shown, split
+from wherein.values.ranking import Expected, Hit
+
+
+@pytest.mark.parametrize(
+    ("cut", "sure", "least"),
+    [
+        pytest.param(Cut(), [], DEFAULT_CUT, id="no hit"),
+        pytest.param(Cut(least=0.3), [0.9, 0.1], 0.3, id="by its own confidence"),
+        pytest.param(Cut(precision=0.9), [0.98, 0.95, 0.8, 0.1], 0.8, id="nine in ten are right: 2.73 of 3"),
+        pytest.param(Cut(precision=0.9), [0.1, 0.98, 0.8, 0.95], 0.8, id="whatever their order"),
+        pytest.param(Cut(precision=0.9), [0.5], NONE_SURE, id="none is sure enough"),
+        pytest.param(Cut(false_alarms=1.0), [0.9, 0.6, 0.5, 0.4], 0.5, id="0.1 + 0.4 + 0.5 wrong"),
+        pytest.param(Cut(false_alarms=0.0), [1.0, 0.99], 1.0, id="not one wrong"),
+        pytest.param(Cut(false_alarms=1.0), [], NONE_SURE, id="nothing to keep"),
+    ],
+)
+def test_a_cut_by_hand(cut: Cut, sure: list[float], least: float) -> None:
+    assert cut_of(sure, cut) == pytest.approx(least)
+
+
+def test_two_rules_at_once_are_refused() -> None:
+    with pytest.raises(InputError, match="min_confidence and precision: give one of them"):
+        Asked.of("red", {"min_confidence": 0.5, "precision": 0.9})
+    assert not Asked.of("red", {}).cut.decides
+    assert Asked.of("red", {"false_alarms": 1}).cut == Cut(false_alarms=1.0, decides=True)
+
+
+def test_what_reads_fifty_percent_is_not_below_a_half() -> None:
+    (sure,) = shown(np.array([0.4961], np.float32))
+    kept, rejected = split([Hit("a.jpg", 0.1, sure), Hit("b.jpg", 0.2)], 0.5)
+    assert ([hit.image_id for hit in kept], rejected, f"{100 * sure:.0f} %") == (["a.jpg", "b.jpg"], (), "50 %")
+
+
+def test_a_count_by_hand() -> None:
+    found = about(np.array([1.0, 0.5, 0.01], np.float32), np.array([1.0, 4.0, 1000.0], np.float32))
+    assert found.about == pytest.approx(1.0 + 4 * 0.75 + 1000 * 0.255)
+    assert 0.0 <= found.low < found.about < found.high <= 1005
+    nothing = about(np.array([0.02, 0.01], np.float32), np.array([1.0, 1000.0], np.float32))
+    assert (nothing.about, str(nothing)) == (0.0, "No image is likely to match")
+    assert str(Expected(1.2, 0.4, 2.1)) == "About 1 image matches (0 to 3)"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> wherein.Collection:
+    """Some photographs of the demonstration, by mini."""
+    collection = wherein.open(tmp_path_factory.mktemp("photos"), create=True)
+    collection.add(*sorted(PHOTOS.glob("*.jpg")), layers=["global"])
+    return collection
+
+
+def test_a_decision_keeps_what_it_shows_and_rejects_the_rest_before_paging(photos: wherein.Collection) -> None:
+    every = photos.search("a horse", k=24)
+    assert not every.decided
+    assert len(every) == len(list(PHOTOS.glob("*.jpg")))
+    for options in ({"decide": True}, {"min_confidence": 0.2}, {"precision": 0.6}, {"false_alarms": 2}):
+        made = photos.search("a horse", k=24, **options)
+        assert made.decided
+        assert all((hit.confidence or 0.0) >= made.cut for hit in made)
+        assert all((hit.confidence or 0.0) < made.cut for hit in made.rejected)
+        known = {hit.image_id: hit.confidence for hit in every}
+        assert {hit.image_id: hit.confidence for hit in (*made, *made.rejected)} == known
+    assert every.expected is not None
+    assert len(photos.search("a horse", all=True)) == max(1, round(every.expected.about))
+    assert replace(every, cut=0.0).weaker == ()
+
+
+def test_the_command_says_no_match_and_exits_with_one_where_it_must_decide(photos: wherein.Collection) -> None:
+    run, asked = CliRunner(), ["search", "a tax return form", "-c", str(Path(photos.folder))]
+    plain = run.invoke(app, asked)
+    assert (plain.exit_code, plain.stdout) == (0, "")
+    assert "no match; nearest is " in plain.stderr
+    assert "weaker hits; --weaker shows them." in plain.stderr
+    assert run.invoke(app, [*asked, "--decide"]).exit_code == 1
+    weaker = run.invoke(app, [*asked, "--weaker"])
+    assert "cosine" not in weaker.stdout
+    assert "cosine" in run.invoke(app, [*asked, "--weaker", "--scores"]).stdout
+    assert "sure" in weaker.stdout
+
+
+def test_an_empty_and_a_one_image_collection_have_sensible_answers(tmp_path: Path) -> None:
+    with wherein.open(tmp_path, create=True) as collection:
+        assert collection.search("a dog", decide=True).hits == ()
+        collection.add(min(PHOTOS.glob("*.jpg")), layers=["global"])
+        (only,) = collection.search("a dog")
+        assert only.confidence is not None
+        assert collection.search("a dog").expected is not None
