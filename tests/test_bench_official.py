@@ -288,6 +288,7 @@ def test_the_page_draws_pairs_with_what_is_true_and_what_was_found(tmp_path: Pat
     go("proxford", data, tmp_path / "out", method="toy:2+locate")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count('"pair 0_1":"data:image/webp') == 1
+    assert page.count('"q0":"data:image/webp') == 1
     assert "worst_pairs" in page
 
 

@@ -15,7 +15,7 @@ from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import hit_polygon, located
 from wherein.bench.pixel import dataset as pixel
 from wherein.bench.pixel.pictures import pair_pictures
-from wherein.bench.revisited.task import files_of_list, query_of, write_ranks
+from wherein.bench.revisited.task import files_of_list, query_of, query_photos, write_ranks
 from wherein.bench.task import DEFAULTS, Answers, Options, Question, Search, Task
 from wherein.errors import DataError, SpecError
 
@@ -70,6 +70,10 @@ class PixelTask(Task):
             return self._files
         paired = {image for _, image in self.dataset.labels}
         return {name: path for number, (name, path) in enumerate(self._files.items()) if number in paired}
+
+    def query_files(self) -> dict[str, Path]:
+        """The query photos, by the names of the list."""
+        return query_photos(self.root, self.dataset.truth)
 
     def questions(self) -> Sequence[Question]:
         """One question per query: its image with its box, or with its mask."""

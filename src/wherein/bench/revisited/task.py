@@ -38,6 +38,10 @@ class RevisitedTask(Task):
         """The image list."""
         return files_of_list(self.root, self.dataset)
 
+    def query_files(self) -> dict[str, Path]:
+        """The query photos, by the names of the list."""
+        return query_photos(self.root, self.dataset)
+
     def questions(self) -> Sequence[Question]:
         """One question per query, cropped to its box."""
         return [
@@ -53,6 +57,12 @@ class RevisitedTask(Task):
         """Write the ranks array and score it under easy, medium and hard."""
         path = write_ranks(answers.out / f"{self.dataset.name}_ranks.npy", self.root, self.dataset, answers)
         return evaluate(self.benchmark, data=self.root, predictions=path, protocol=self.protocol)
+
+
+def query_photos(root: Path, dataset: revisited.Revisited) -> dict[str, Path]:
+    """The file of every query and of every listed image, by the names the truth gives them."""
+    names = [*(query.image for query in dataset.queries), *dataset.images]
+    return {name: image_file(root, dataset.name, name) for name in names}
 
 
 def query_of(root: Path, dataset: revisited.Revisited, query: revisited.RevisitedQuery) -> Query:
