@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, Ints
+from wherein.index.int8 import Int8Query
 from wherein.parallel import in_parallel
 from wherein.store.shards import Array
 from wherein.values.masks import coverage
@@ -30,6 +31,11 @@ def blocks(rows: int, *, size: int) -> Iterator[slice]:
     step = max(1, BLOCK_VALUES // max(1, size))
     for start in range(0, rows, step):
         yield slice(start, start + step)
+
+
+def is_run(rows: Ints) -> bool:
+    """Whether rows of a shard follow each other, so that a slice reads them where they lie."""
+    return len(rows) > 0 and bool((np.diff(rows) == 1).all())
 
 
 def sixths(patches: Floats) -> Floats:
@@ -62,6 +68,25 @@ class PlaceRows:
         for some in blocks(len(self.rows), size=len(places) * self.values.shape[-1]):
             yield self.images[some], self.values[self.rows[some, None], places].astype(np.float32)
 
+    def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[Ints, Floats]]:
+        """(images (b,), products with queries (b, chosen places, m)); rows that follow each other are not copied."""
+        together, every = is_run(self.rows), len(places) == self.values.shape[1]
+        size = self.values.shape[-1] * (len(places) if every else 1)
+        step = max(1, 4 * BLOCK_VALUES // size)
+        for start in range(0, len(self.rows), step):
+            rows = self.rows[start : start + step]
+            own = self.values[rows[0] : rows[-1] + 1] if together else self.values[rows] if every else None
+            found = np.empty((len(rows), len(places), len(queries)), np.float32)
+            for column, query in enumerate(queries):
+                if every and own is not None:
+                    products = query.products(own.reshape(-1, own.shape[-1])).reshape(len(rows), -1)
+                    found[..., column] = query.step * products
+                    continue
+                for number, place in enumerate(places.tolist()):
+                    values = self.values[rows, place] if own is None else own[:, place]
+                    found[:, number, column] = query.step * query.products(values)
+            yield self.images[start : start + step], found
+
     def of(self, numbered: Ints) -> PlaceRows:
         """The rows of some images alone; `numbered` (images,) is the new number of each, −1 for those left out."""
         kept = np.flatnonzero(numbered[self.images] >= 0)
@@ -83,12 +108,13 @@ class Cells:
         shares = self.shares[list(chosen)]
         places = np.flatnonzero(shares.any(axis=0))
         found = np.zeros((len(images), len(chosen), len(queries)), np.float32)
+        asked = [Int8Query.of(query) for query in queries]
         numbered = np.full(self.lengths.shape[1], -1, np.int64)
         numbered[images] = np.arange(len(images))
 
         def look(stored: PlaceRows) -> None:
-            for some, values in stored.of(numbered).blocks(places):
-                found[some] = np.matmul(shares[:, places], values @ queries.T)
+            for some, products in stored.of(numbered).products(places, asked):
+                found[some] = np.tensordot(products, shares[:, places], axes=(1, 1)).transpose(0, 2, 1)
 
         in_parallel(look, self.stored)
         lengths = np.maximum(self.lengths[list(chosen)][:, None, images], 1e-12)

@@ -19,7 +19,7 @@ SAMPLE: Final = 8192
 """Images of the sample: the mean of a standard normal is then known to 0.011 deviations, and one in 8,000 is seen."""
 TAIL: Final = 256
 """How many of the sample's highest scores are kept, for a fit of its upper end."""
-_LEAST_SPREAD: Final = 1e-9
+LEAST_SPREAD: Final = 1e-9
 """Scores closer together than this are all alike: float32 cosines differ by more than a hundred times that."""
 
 
@@ -50,7 +50,7 @@ class Background:
 
     def standardise(self, scores: Floats) -> Floats:
         """Scores as deviations from the mean, in standard deviations; 0 where all are alike."""
-        if self.std <= _LEAST_SPREAD:
+        if self.std <= LEAST_SPREAD:
             return np.zeros(scores.shape, np.float32)
         return np.asarray((scores - np.float32(self.mean)) / np.float32(self.std), np.float32)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
 from wherein.index import CountingIndex, Index, Top
-from wherein.index.exact import best
+from wherein.index.exact import best, products
 from wherein.index.rows import RowTable
 from wherein.search.background import Background
 from wherein.search.candidates import Term, combined_top
@@ -47,10 +48,13 @@ class SampledScorer:
     """
 
     kind = "cosine"
+    reads_all = False
+    """Whether its best images are found by scoring all, so that the sample is best taken from those scores."""
 
     def __init__(self, count: int, sample: Ints) -> None:
         self._count, self._sample = count, sample
         self._last: tuple[bytes, Box | None, Floats] | None = None
+        self._full: tuple[bytes, Box | None, Floats] | None = None
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         raise NotImplementedError
@@ -59,11 +63,20 @@ class SampledScorer:
         """(m, len(images)): the scores of given images."""
         if len(self._sample) == self._count:
             return self._sampled(queries, where)[:, images]
+        full = self._full
+        if full is not None and full[:2] == (queries.tobytes(), where):
+            return full[2][:, images]
         return self._compute(queries, where, images)
 
     def top(self, queries: Floats, where: Box | None, *, k: int, allowed: Mask | None) -> list[Top]:
-        """The best k images for each query."""
-        return [best(scores, k=k, allowed=allowed) for scores in self.scores(queries, where, np.arange(self._count))]
+        """The best k images for each query; every score is kept until the next, since a search may ask for more."""
+        return [best(scores, k=k, allowed=allowed) for scores in self._every(queries, where)]
+
+    def _every(self, queries: Floats, where: Box | None) -> Floats:
+        """(m, n): the scores of all images."""
+        every = self.scores(queries, where, np.arange(self._count))
+        self._full = (queries.tobytes(), where, every)
+        return every
 
     def backgrounds(self, queries: Floats, where: Box | None) -> list[Background]:
         """How the scores of each query are spread."""
@@ -74,7 +87,10 @@ class SampledScorer:
         last, asked = self._last, queries.tobytes()
         if last is not None and last[:2] == (asked, where):
             return last[2]
-        found = self._compute(queries, where, self._sample)
+        if self.reads_all and len(self._sample) < self._count:
+            found = self._every(queries, where)[:, self._sample]
+        else:
+            found = self._compute(queries, where, self._sample)
         self._last = (asked, where, found)
         return found
 
@@ -87,7 +103,15 @@ class RowScorer(SampledScorer):
         self.table, self._index = table, index
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:  # noqa: ARG002 — looks everywhere
+        if images is self._sample and self._sample_rows is not None:
+            return products(self._sample_rows, queries)
         return self._index.scores(queries, images)
+
+    @cached_property
+    def _sample_rows(self) -> Floats | None:
+        """The rows of the sample, which every search asks for; None where they are many, or all there are."""
+        table, sample = self.table, self._sample
+        return table.vectors(sample) if table.alone and len(sample) < table.count else None
 
     def top(self, queries: Floats, where: Box | None, *, k: int, allowed: Mask | None) -> list[Top]:  # noqa: ARG002
         """The best k images for each query, as the index finds them."""

@@ -193,7 +193,7 @@ class EmbeddingSource:
         view = self._view
         if not view.draws_apart or not any(group.photos for group in self.groups):
             return None
-        drawn = Drawn(view.layers.whole(), self._encoder, view.sample)
+        drawn = view.layers.drawn
         return drawn if drawn.shares(view.sample).any() else None
 
     @cached_property

@@ -62,10 +62,14 @@ class Drawn:
         self._table, self._direction = table, photo_direction(encoder)
         seen = self._seen(sample)
         self._usual = min(0.0, float(np.median(seen))) if len(seen) else 0.0
+        self._sample, self._sampled = sample, self._share(seen)
 
     def shares(self, images: Ints) -> Floats:
         """(len(images),) how drawn each of some images looks, from 0 to 1."""
-        return np.asarray(np.clip((self._usual - self._seen(images)) / RAMP, 0.0, 1.0), np.float32)
+        return self._sampled if images is self._sample else self._share(self._seen(images))
+
+    def _share(self, seen: Floats) -> Floats:
+        return np.asarray(np.clip((self._usual - seen) / RAMP, 0.0, 1.0), np.float32)
 
     def _seen(self, images: Ints) -> Floats:
         if self._direction is None or not len(images):

@@ -26,6 +26,7 @@ from wherein.search.background import sample_of
 from wherein.search.expansion import Weighting, augment
 from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step
 from wherein.search.scorers import RowScorer, Scorer
+from wherein.search.style import Drawn
 from wherein.search.words import SearchWord
 from wherein.search.words.patches import PatchGrids
 from wherein.store.identity import identity_of
@@ -166,6 +167,11 @@ class StoredLayers:
         """(o, d) embeddings of whole images, at most OTHERS, that say what is usual in the collection."""
         step = -(-len(self.sample) // OTHERS) or 1
         return self.whole().vectors(self.sample[::step])
+
+    @cached_property
+    def drawn(self) -> Drawn:
+        """How drawn the images look, whatever is searched for."""
+        return Drawn(self.whole(), self.encoder, self.sample)
 
     def index(self, table: RowTable) -> Index:
         """The index that serves a table of rows: the one that was asked for, or what the collection keeps."""

@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import blocks
+from wherein.index.cells import blocks, is_run
+from wherein.index.int8 import Int8Query
 from wherein.parallel import in_parallel
 from wherein.search.scorers import RowScorer, SampledScorer, Scorer, Share, SumScorer
 from wherein.search.words import CONTEXT, Layers, SearchWord
@@ -29,6 +30,8 @@ ANYWHERE_SHARE: Final = 2.0
 label's images on hand-boxed photos and things pasted into roads; see docs/decisions.md."""
 _SAMPLE: Final = 4096
 """Grids of which the usual sight of each place is the mean: its error is then a sixty-fourth of the spread."""
+_MORE: Final = 8
+"""Stored patches take a quarter of the room of floats, and a call of the scan should last many times its own cost."""
 _WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
 
 
@@ -78,8 +81,43 @@ _Alike = tuple[Array, Ints, Ints, Box | None]
 """A shard, some of its rows, their images, the tile they all are of."""
 
 
+class _Asked:
+    """Queries as patches are compared with them."""
+
+    def __init__(self, coefficients: Floats, usual: Floats | None, where: Box | None, *, rough: bool) -> None:
+        """`rough`: of many images the best patch of each is found by a coarser query, and scored by the whole."""
+        self.coefficients, self.usual, self.where, self._is_rough = coefficients, usual, where, rough
+        self._whole = [Int8Query.of(own) for own in coefficients]
+
+    def summed(self, patches: Array, usual: Floats | None, shares: Floats | None) -> Floats:
+        """(b, m): of patches (b, gh, gw, c) each image's best product less what is usual, or their weighted mean."""
+        flat = np.ascontiguousarray(patches).reshape(-1, patches.shape[-1])
+        return np.stack([self._one(flat, len(patches), usual, shares, number) for number in range(len(self._whole))], 1)
+
+    def _one(self, flat: Array, images: int, usual: Floats | None, shares: Floats | None, number: int) -> Floats:
+        query, is_int8 = self._whole[number], flat.dtype == np.int8
+        unit = query.step * unit_of(flat) if is_int8 else np.float32(1)
+        less = np.zeros(1, np.float32) if usual is None else usual[:, number] / unit
+        find_first = self._is_rough and is_int8 and shares is None
+        if not is_int8:
+            heat = flat.astype(np.float32) @ self.coefficients[number]
+        else:
+            heat = query.rough(flat) if find_first else query.products(flat)
+        heat = heat.reshape(images, -1) - less
+        if shares is not None:
+            return np.asarray(unit * (heat @ shares), np.float32)
+        if not find_first:
+            return np.asarray(unit * heat.max(axis=1), np.float32)
+        # The best patch is found by 8 bits of the query, and that patch alone is scored by all of it.
+        best = heat.argmax(axis=1)
+        exact = query.products(flat[np.arange(images) * heat.shape[1] + best])
+        return np.asarray(unit * (exact - (less if len(less) == 1 else less[best])), np.float32)
+
+
 class PatchScorer(SampledScorer):
     """Cosines with each image's best patch, or the mean ones under a box, less what is usual at that place."""
+
+    reads_all = True
 
     def __init__(self, grids: PatchGrids, sample: Ints, *, alone: bool = False) -> None:
         super().__init__(grids.count, sample)
@@ -90,33 +128,36 @@ class PatchScorer(SampledScorer):
         coefficients = _projected(queries, self._grids.basis)
         scores = np.full((len(images), len(queries)), -np.inf, np.float32)
         usual = None if self._alone else self._usual @ coefficients.T
+        ask = _Asked(coefficients, usual, where, rough=len(self._sample) < self._count)
         place = np.full(self._count, -1, np.int64)
         place[images] = np.arange(len(images))
 
         def look(alike: _Alike) -> list[tuple[Ints, Floats]]:
             grid, rows, owners, tile = alike
             wanted = np.flatnonzero(place[owners] >= 0)
-            return list(self._seen((grid, rows[wanted], place[owners[wanted]], tile), coefficients, usual, where))
+            return list(self._seen((grid, rows[wanted], place[owners[wanted]], tile), ask))
 
+        single = len(self._grids.owners) == self._count  # else images have tiles, and each the best of its own
         for found in in_parallel(look, self._alike):
             for owners, cosines in found:
-                np.maximum.at(scores, owners, cosines)
+                if single:
+                    scores[owners] = cosines
+                else:
+                    np.maximum.at(scores, owners, cosines)
         return scores.T
 
-    def _seen(
-        self, alike: _Alike, coefficients: Floats, usual: Floats | None, where: Box | None
-    ) -> Iterator[tuple[Ints, Floats]]:
-        """(images (b,), cosines (b, m)), a block at a time; nothing where `where` lies off the tile."""
+    def _seen(self, alike: _Alike, ask: _Asked) -> Iterator[tuple[Ints, Floats]]:
+        """(images (b,), cosines (b, m)), a block at a time; nothing where the place lies off the tile."""
         grid, rows, owners, tile = alike
-        under = _under(grid.shape[1:3], tile, where)
+        under = _under(grid.shape[1:3], tile, ask.where)
         down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
         shares = under[down, across].ravel()
-        for some in blocks(len(rows), size=len(shares) * grid.shape[-1]) if len(shares) else ():
-            patches = grid[rows[some], down, across].astype(np.float32)
-            heat = patches @ (unit_of(grid) * coefficients).T
-            heat = (heat if usual is None else heat - usual[down, across]).reshape(len(patches), len(shares), -1)
-            best = where is None or self._alone
-            yield owners[some], heat.max(axis=1) if best else np.tensordot(heat, shares / shares.sum(), axes=(1, 0))
+        usual = None if ask.usual is None else ask.usual[down, across].reshape(len(shares), -1)
+        together, take_best = is_run(rows), ask.where is None or self._alone
+        for some in blocks(len(rows), size=len(shares) * grid.shape[-1] // _MORE) if len(shares) else ():
+            picked = rows[some]
+            patches = grid[picked[0] : picked[-1] + 1, down, across] if together else grid[picked, down, across]
+            yield owners[some], ask.summed(patches, usual, None if take_best else shares / shares.sum())
 
     @cached_property
     def _alike(self) -> list[_Alike]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints
 from wherein.index.cells import Cells
-from wherein.search.background import Background
+from wherein.search.background import LEAST_SPREAD
 from wherein.search.scorers import RowScorer, SampledScorer, Scorer, Share, SumScorer
 from wherein.search.words import CONTEXT, Layers, SearchWord
 from wherein.search.words.patches import PatchScorer
@@ -69,11 +69,13 @@ STATIC: Final = Static()
 class CellScorer(SampledScorer):
     """How far the chosen cells of each image stand out."""
 
+    reads_all = True
+
     def __init__(self, cells: Cells, boxes: Sequence[Box], sample: Ints, *, choose: str, alone: bool = False) -> None:
         """`boxes` says where each of the `cells` is."""
         super().__init__(cells.lengths.shape[1], sample)
         self._cells, self._boxes, self._choose = cells, boxes, choose
-        self._usual: tuple[bytes, Box | None, list[list[Background]]] | None = None
+        self._usual: tuple[bytes, Box | None, tuple[Floats, Floats]] | None = None
         self.kind = "cosine" if alone else "standardised"
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
@@ -96,19 +98,26 @@ class CellScorer(SampledScorer):
         if self.kind == "cosine":
             return cosines
         same = len(images) == len(self._sample) and bool((images == self._sample).all())
-        usual = self._backgrounds(queries, where, chosen, cosines if same else None)
-        rows = [[b.standardise(row) for b, row in zip(*own, strict=True)] for own in zip(usual, cosines, strict=True)]
-        return np.asarray(rows, np.float32).reshape(cosines.shape)
+        sampled = cosines[..., self._sample] if len(images) == self._count else cosines if same else None
+        mean, spread = self._spreads(queries, where, chosen, sampled)
+        return np.asarray((cosines - mean) / spread, np.float32)
 
-    def _backgrounds(
+    def _spreads(
         self, queries: Floats, where: Box | None, chosen: Sequence[int], sampled: Floats | None
-    ) -> list[list[Background]]:
-        """Of each chosen cell and query, how its cosines are spread; the last are kept for the regions of the hits."""
+    ) -> tuple[Floats, Floats]:
+        """Of each chosen cell and query, the mean of its cosines and their deviation, infinite where all are alike.
+
+        The last are kept for the regions of the hits.
+        """
         last, asked = self._usual, queries.tobytes()
         if last is not None and last[:2] == (asked, where):
             return last[2]
         cosines = self._cells.cosines(queries, chosen, self._sample) if sampled is None else sampled
-        found = [[Background.of(row, n=self._count) for row in cell] for cell in cosines]
+        values = cosines.astype(np.float64)
+        deviation = values.std(axis=-1, keepdims=True) if len(self._sample) else np.ones((*cosines.shape[:2], 1))
+        mean = values.mean(axis=-1, keepdims=True) if len(self._sample) else np.zeros(deviation.shape)
+        spread = np.where(deviation <= LEAST_SPREAD, np.inf, deviation)
+        found = np.asarray(mean, np.float32), np.asarray(spread, np.float32)
         self._usual = (asked, where, found)
         return found
 

@@ -1,0 +1,62 @@
+"""Products of stored int8 rows with a query, by SIMD and without turning the rows into floats.
+
+A query is written as a sum of int8 vectors, each a finer rest of the one before, so that products are exact to a few
+millionths of the query's length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import simsimd
+
+from wherein.arrays import Floats
+from wherein.store.shards import Array
+
+_FINER: Final = 254.0
+"""One step of a vector is so many of the next, which then fills −127 to 127."""
+_COARSE: Final = 0.3
+"""Where one number of a query is a larger share of its length than this, two vectors err by more than 3 millionths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Int8Query:
+    """A query as whole numbers."""
+
+    parts: tuple[Array, ...]
+    """(d,) int8 each, the coarsest first"""
+    step: np.float32
+    """What one counts for in the first part"""
+
+    @classmethod
+    def of(cls, query: Floats) -> Int8Query:
+        """From (d,) floats."""
+        largest = float(np.abs(query).max(initial=0.0))
+        step = max(largest / 127, 1e-30)
+        rest, parts = np.asarray(query, np.float64) / step, list[Array]()
+        for _ in range(3 if largest > _COARSE * float(np.linalg.norm(query)) else 2):
+            whole = np.rint(rest)
+            parts.append(whole.astype(np.int8))
+            rest = (rest - whole) * _FINER
+        return cls(tuple(parts), np.float32(step))
+
+    def products(self, rows: Array) -> Floats:
+        """(n,) of int8 rows (n, d), whose numbers lie side by side; in units of `step`."""
+        found, unit = self.rough(rows), 1.0
+        for part in self.parts[1:]:
+            unit /= _FINER
+            found = found + np.float32(unit) * _dots(rows, part)
+        return found
+
+    def rough(self, rows: Array) -> Floats:
+        """The same to the 8 bits of the first part, in half the time."""
+        return _dots(rows, self.parts[0])
+
+
+def _dots(rows: Array, vector: Array) -> Floats:
+    if not len(rows):
+        return np.zeros(0, np.float32)
+    # An array of its own: given ours as `out`, simsimd 6.5 returns a None that it does not own, and Python aborts.
+    return np.asarray(simsimd.dot(rows, vector, out_dtype="float32"))
