@@ -14,7 +14,7 @@ import numpy as np
 from wherein.arrays import Floats, Ints, Mask
 from wherein.encoders import Encoder, load
 from wherein.errors import CollectionChanged, CollectionNotFound, NotPrepared
-from wherein.files import plain_path
+from wherein.files import expanded, plain_path
 from wherein.images.image import MAX_PIXELS, ImageLike, decode
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.compress import check_choice, update_codes
@@ -63,7 +63,7 @@ def open(path: str | os.PathLike[str], *, create: bool = False, encoder: str | N
     With `create`, an empty one is made where there is none; `encoder` is what it will be filled with. An address, as
     `s3://bucket/photos`, is that of a published collection, which is only read.
     """
-    folder = Path(path).expanduser().absolute()
+    folder = expanded(path).absolute()
     inside = home_in(folder)
     url = url_of(path) or address_of(inside)
     if url is not None:
@@ -80,12 +80,12 @@ def mend(path: str | os.PathLike[str], *, repair: bool = True) -> list[str]:
 
     They come back from their copies, and from what the shards say they hold. Nothing else may have it open meanwhile.
     """
-    return rebuild.mend(home_in(Path(path).expanduser().absolute()), repair=repair)
+    return rebuild.mend(home_in(expanded(path).absolute()), repair=repair)
 
 
 def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> int:
     """Make the collection of a backup again, in the folder `path`, where there is none. Returns how many images."""
-    source, target = (Path(one).expanduser().absolute() for one in (backup, path))
+    source, target = (expanded(one).absolute() for one in (backup, path))
     return _restore(home_in(source), target if target.name == FOLDER else target / FOLDER)
 
 

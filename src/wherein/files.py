@@ -19,6 +19,11 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What a system says when a disk, a quota or the size of one file is used up."""
 
 
+def expanded(name: str | os.PathLike[str]) -> Path:
+    """A path as people write it; `~` is their home, and `~nobody` a name like any other."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 — Path.expanduser raises where there is no such user
+
+
 @contextmanager
 def full_disk_told(where: Path) -> Iterator[None]:
     """Turn the many faces of a full disk into one StorageFull."""

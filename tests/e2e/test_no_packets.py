@@ -19,8 +19,6 @@ import pytest
 Paint = Callable[..., Path]
 
 TRIED = re.compile(r"(connect|sendto|sendmsg|sendmmsg)\(.*?AF_INET6?.*?port=htons\((\d+)\).*?\"([0-9a-f.:]+)\"")
-    r"(connect|sendto|sendmsg|sendmmsg)\(.*?AF_INET6?.*?port=htons\((\d+)\).*?\"([0-9a-f.:]+)\"", re.DOTALL
-)
 LOOPBACK = re.compile(r"^(127\.|::1$|0\.0\.0\.0$|::$)")
 
 

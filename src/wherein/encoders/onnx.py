@@ -31,6 +31,7 @@ import PIL.Image
 from wherein.arrays import Floats, unit
 from wherein.encoders import Encoded
 from wherein.errors import SpecError
+from wherein.files import expanded
 from wherein.images.image import Image, Pixels
 from wherein.values.region import Box
 
@@ -85,7 +86,7 @@ class OnnxEncoder:
     vectors: int = 1
 
     def __init__(self, variant: str, *, threads: int = 1) -> None:
-        folder = Path(variant).expanduser()
+        folder = expanded(variant)
         if not (folder / "image.onnx").is_file():
             raise SpecError(f"onnx:{variant}: no image.onnx in that folder; export the image tower there.")
         self.spec = f"onnx:{variant}"

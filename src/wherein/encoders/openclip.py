@@ -23,6 +23,7 @@ from wherein.encoders.hf.base import TorchEncoder
 from wherein.encoders.hf.folders import sample_weights
 from wherein.encoders.hf.runtime import library, torch_for
 from wherein.errors import SpecError
+from wherein.files import expanded
 from wherein.images.image import Image, Pixels
 
 SLIP: Final = {
@@ -41,7 +42,7 @@ class OpenClipEncoder(TorchEncoder):
     """An image and a text tower of open_clip; patches where the tower is one of its vision transformers."""
 
     def __init__(self, variant: str, **options: Any) -> None:
-        folder = Path(variant).expanduser()
+        folder = expanded(variant)
         self._folder = folder if (folder / "open_clip_config.json").is_file() else None
         self._arch, _, self._weights = variant.partition("/")
         self._open_clip = library("open_clip", f"openclip:{variant}")
@@ -66,7 +67,7 @@ class OpenClipEncoder(TorchEncoder):
 
     @property
     def _file(self) -> Path:
-        return Path(self._weights).expanduser()
+        return expanded(self._weights)
 
     @cached_property
     def digest(self) -> str:  # type: ignore[override]

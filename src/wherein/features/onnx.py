@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from wherein.encoders.onnx import session
 from wherein.errors import SpecError
 from wherein.features import LocalFeatures
 from wherein.features.learned import REACH, SMALLEST
+from wherein.files import expanded
 from wherein.images.image import Image
 
 SETTINGS: Final[dict[str, Any]] = {"mean": [0.0] * 3, "std": [1.0] * 3, "side": 480, "query_side": 800}
@@ -36,7 +36,7 @@ class OnnxFeatures:
     compact = False
 
     def __init__(self, variant: str = "") -> None:
-        self.spec, self._folder = f"onnx:{variant}", Path(variant).expanduser()
+        self.spec, self._folder = f"onnx:{variant}", expanded(variant)
         self._graph = self._folder / "features.onnx"
         if not self._graph.is_file():
             raise SpecError(f"{self.spec}: no features.onnx in that folder; export the network there.")

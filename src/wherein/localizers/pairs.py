@@ -27,6 +27,7 @@ from wherein.encoders.hf.folders import HubModel, parse_name
 from wherein.encoders.hf.runtime import choose_device, torch_for
 from wherein.encoders.onnx import session
 from wherein.errors import SpecError
+from wherein.files import expanded
 from wherein.images.image import Image
 from wherein.localizers import Heatmap, Localizer, Scene, Sought
 
@@ -173,7 +174,7 @@ def _planes(image: Image) -> Floats:
 
 
 def _graph_of(word: str, name: str) -> Path:
-    path = Path(word.partition(":")[2]).expanduser() / name
+    path = expanded(word.partition(":")[2]) / name
     if not path.is_file():
         raise SpecError(f"{word}: no {name} in that folder; export the network there.")
     return path

@@ -20,6 +20,7 @@ import numpy as np
 from wherein.arrays import Floats
 from wherein.encoders.onnx import session
 from wherein.errors import SpecError
+from wherein.files import expanded
 from wherein.images.image import Pixels
 from wherein.localizers import Heatmap, Scene, Sought
 from wherein.localizers.edges import enlarged, outlined
@@ -72,7 +73,7 @@ def _segmenter(word: str) -> Segmenter:
         from wherein.localizers.hf_segment import HubSegmenter
 
         return HubSegmenter(variant)
-    return _Segmenter(Path(variant).expanduser())
+    return _Segmenter(expanded(variant))
 
 
 class _Segmenter:

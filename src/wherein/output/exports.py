@@ -22,7 +22,7 @@ import numpy as np
 from wherein import plugins
 from wherein.arrays import Mask
 from wherein.errors import ImageError, InputError, UnreadableImage
-from wherein.files import unwritable_told, write_durably
+from wherein.files import expanded, unwritable_told, write_durably
 from wherein.images.image import ImageLike, Pixels, decode
 from wherein.values.masks import box_mask, mask_box, resized, to_rle
 from wherein.values.region import Box
@@ -51,7 +51,7 @@ def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf = lambda _: None,
     if kind not in plugins.table("exports") or not name:
         others = "".join(f", {one}:FILE" for one in plugins.table("exports") if one not in plugins.BUILT_IN["exports"])
         raise InputError(f"export to {target!r}: write coco:FILE, fiftyone:FOLDER or overlays:FOLDER{others}.")
-    path = Path(name).expanduser()
+    path = expanded(name)
     with unwritable_told(path):
         plugins.load("exports", kind)(ranking, path, thumb_of=thumb_of, file_of=file_of)
     return path

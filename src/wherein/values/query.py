@@ -22,6 +22,7 @@ import numpy as np
 
 from wherein.arrays import Mask
 from wherein.errors import InputError, QueryError
+from wherein.files import expanded
 from wherein.images.image import IMAGE_SUFFIXES, ImageLike, decode, is_image_like
 from wherein.images.video import frame_at, is_video, split_frame
 from wherein.values.masks import MaskLike, mask_box, read_mask
@@ -161,7 +162,7 @@ def parse_image(text: str) -> Part:
     known = os.path.exists(name)  # noqa: PTH110
     masked = None if known else _MASK.match(name)
     if masked is not None:
-        mask = Path(masked["mask"]).expanduser()
+        mask = expanded(masked["mask"])
         read_mask(mask)  # what cannot be read is told before anything is searched
         return replace(_example(masked["file"]), mask=mask, weight=weight)
     found = None if known else _BOX.match(name)
@@ -172,13 +173,13 @@ def parse_image(text: str) -> Part:
 
 def _example(name: str) -> Part:
     """A file as an example; `clip.mp4#t=4` is the frame at that second, where no file but such a video is there."""
-    path, frame = Path(name).expanduser(), split_frame(name)
+    path, frame = expanded(name), split_frame(name)
     film = name.rpartition("#t=")[0] or name
     if frame is None and is_video(film) and os.path.isfile(os.path.expanduser(film)):  # noqa: PTH111, PTH113
         raise QueryError(f"{name}: is a video. Say which second of it is meant, as {film}#t=4.")
     if frame is None or os.path.exists(path) or not os.path.isfile(os.path.expanduser(frame[0])):  # noqa: PTH110, PTH111, PTH113
         return Part(image=path)
-    return Part(image=frame_at(Path(frame[0]).expanduser(), frame[1]).pixels, name=name)
+    return Part(image=frame_at(expanded(frame[0]), frame[1]).pixels, name=name)
 
 
 def parse_negative(text: str) -> Part:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from wherein.encoders.hf.runtime import library, remote_code_allowed, require_libraries, transformers_for
 from wherein.errors import SpecError
+from wherein.files import expanded
 
 FILES: Final = ("*.json", "*.txt", "*.model", "*.safetensors")
 """What is fetched of a repository: configurations, vocabularies, weights; no pickles, and code only where allowed."""
@@ -104,7 +105,7 @@ class HubModel:
 
 def find_folder(named: Named, spec: str) -> Path:
     """The folder of a model: the one named, or its snapshot in the hub's cache, fetched where that is allowed."""
-    folder = Path(named.name).expanduser()
+    folder = expanded(named.name)
     if folder.is_dir():
         return folder
     if named.name.startswith((".", "~", "/")) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", named.name):

