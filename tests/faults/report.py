@@ -22,7 +22,8 @@ def line(name: str, found: dict[str, float]) -> str:
         said = (
             f"{found['requests']:,} requests, {found['errors']} errors of the server; half within "
             f"{found['p50_seconds']} s, 99 of 100 within {found['p99_seconds']} s; "
-            f"memory {memory[0]} → {memory[1]} MB, descriptors {found['descriptors_early']} → {found['descriptors_late']}"
+            f"memory {memory[0]} → {memory[1]} MB, "
+            f"descriptors {found['descriptors_early']} → {found['descriptors_late']}"
         )
         return f"| mixed requests | {found['clients']} clients, {found['seconds']:.0f} s | {said} |"
     said = ", ".join(f"{value:,} {word}" for word, value in found.items() if word not in ("tries", "bytes"))

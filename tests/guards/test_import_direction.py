@@ -36,6 +36,7 @@ ORDER = (
     "indexing",
     "collection",
     "locations",
+    "doctor",
     "client",
     "output",
     "demo",

@@ -20,6 +20,7 @@ _GROUPS: Final = (
     "search",
     "locate",
     "manage",
+    "doctor",
     "share",
     "models",
     "demo",

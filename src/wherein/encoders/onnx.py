@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,8 @@ from wherein.files import expanded
 from wherein.images.image import Image, Pixels
 from wherein.values.region import Box
 
+_LARGEST: Final = 4096
+"""Pixels of an input's side: larger towers do not exist, and a damaged number would ask for gigabytes."""
 _CROPS: Final = ("squash", "centre", "centre-rounded")
 """The last one shares an odd margin as torchvision does, which matters only to the last grey level."""
 
@@ -57,6 +60,26 @@ class Settings:
     text_output: str | None = None
     patch_output: str | None = None
 
+    def check(self) -> None:
+        """ValueError where a value is not of its kind."""
+        for name in ("mean", "std"):
+            three = getattr(self, name)
+            numbers = isinstance(three, tuple) and len(three) == 3 and all(type(n) in (int, float) for n in three)
+            if not numbers or not all(math.isfinite(n) for n in three) or (name == "std" and 0 in three):
+                raise ValueError(f"{name} = {three!r} is not three numbers")
+        bounds = {"size": (1, _LARGEST), "edge": (1, _LARGEST), "context": (1, 1 << 16), "pad_id": (0, 1 << 31)}
+        for name, (least, most) in bounds.items():
+            value = getattr(self, name)
+            if (value is not None or name != "edge") and (type(value) is not int or not least <= value <= most):
+                raise ValueError(f"{name} = {value!r} is not a number from {least} to {most}")
+        for name in ("crop", "resample", "image_output", "text_output", "patch_output"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and not (value is None and name != "crop"):
+                raise ValueError(f"{name} = {value!r} is not a text")
+        for name in ("lowercase", "batched"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} = {getattr(self, name)!r} is neither true nor false")
+
     @classmethod
     def read(cls, path: Path) -> Self:
         """Settings from a JSON file; all defaults where it does not exist."""
@@ -66,6 +89,7 @@ class Settings:
             values: dict[str, Any] = json.loads(path.read_text())
             tuples: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
             settings = cls(**tuples)
+            settings.check()
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise SpecError(f"{path}: is not a valid encoder description ({error}).") from error
         if settings.crop not in _CROPS:

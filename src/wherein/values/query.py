@@ -157,6 +157,8 @@ def parse_text(text: str) -> Part:
 
 def parse_image(text: str) -> Part:
     """`photo.jpg#x1,y1,x2,y2^0.5`, `photo.jpg#mask=dog.png` or `clip.mp4#t=4` → an image part."""
+    if "\0" in text:
+        raise QueryError(f"{text!r}: is no file's name.")
     # os.path, not Path.exists: a text longer than any file's name is no file rather than an error.
     name, weight = (text, 1.0) if os.path.exists(text) else _weighted(text)  # noqa: PTH110
     known = os.path.exists(name)  # noqa: PTH110
