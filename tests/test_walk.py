@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wherein.images.walk import Found, Passed, exists, look, printable, walk
+from wherein.images.walk import Found, Passed, exists, found_at, printable, walk
 
 Paint = Callable[..., Path]
 
@@ -144,8 +144,8 @@ def test_a_name_that_is_not_unicode_is_passed_over_with_its_way_out(tmp_path: Pa
 
 
 def test_looking_at_something_else_finds_nothing(tmp_path: Path) -> None:
-    assert look(tmp_path) is None
-    assert look(tmp_path / "nothing") is None
+    assert found_at(tmp_path) is None
+    assert found_at(tmp_path / "nothing") is None
 
 
 def test_what_exists(tmp_path: Path, paint: Paint) -> None:

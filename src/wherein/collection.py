@@ -23,7 +23,7 @@ from wherein.indexing.inventory import Inventory
 from wherein.indexing.layer_choice import fillable, kinds_to_keep, shortfalls
 from wherein.indexing.names import named_image, unknown_names
 from wherein.indexing.sharing import Sharing
-from wherein.indexing.sync import Settings, Sync
+from wherein.indexing.sync import IndexSettings, Sync
 from wherein.options import Askable, Asked, Cut, Options, lists_options, whole_number
 from wherein.parallel import default_workers
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure
@@ -172,7 +172,7 @@ class Collection(Inventory, Judging, Sharing):
             if chosen is not None:
                 self._store.keep_index(chosen)
             try:
-                settings = Settings(
+                settings = IndexSettings(
                     kinds, threads, pixels, seconds or self._store.manifest.every or EVERY, executor, verify
                 )
                 report = Sync(self._store, made_by, settings, on_progress).run(folders, pairs)

@@ -10,7 +10,7 @@ from wherein.collection import open
 from wherein.encoders import load
 from wherein.errors import CollectionNotFound, InputError
 from wherein.files import plain_path
-from wherein.images.walk import Found, look
+from wherein.images.walk import Found, found_at
 from wherein.indexing.layer_choice import check_kinds
 from wherein.store.store import is_collection
 from wherein.values.records import FOLDER
@@ -35,7 +35,7 @@ def targets_of(paths: Sequence[Path]) -> list[Path]:
     for target in targets:
         if not target.exists():
             raise InputError(f"{target}: does not exist. Check the spelling of the folder to index.")
-        if not target.is_dir() and not isinstance(look(target), Found):
+        if not target.is_dir() and not isinstance(found_at(target), Found):
             raise InputError(f"{target}: is not an image or a video that can be read. Name a folder or an image.")
     return targets
 

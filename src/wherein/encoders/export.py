@@ -21,7 +21,7 @@ from wherein.encoders import load
 from wherein.encoders.hf.base import TorchEncoder
 from wherein.encoders.hf.hub import HubEncoder
 from wherein.encoders.hf.runtime import torch_for
-from wherein.encoders.onnx import OnnxEncoder, Settings
+from wherein.encoders.onnx import OnnxEncoder, OnnxSettings
 from wherein.encoders.openclip import OpenClipEncoder
 from wherein.encoders.tokenizer import bpe_tokenizer
 from wherein.errors import InputError, SpecError
@@ -127,7 +127,7 @@ def _write(encoder: TorchEncoder, folder: Path, *, int8: bool) -> None:
             _quantise(graph)
 
 
-def describe(encoder: TorchEncoder) -> Settings:
+def describe(encoder: TorchEncoder) -> OnnxSettings:
     """How the exported pair is to be fed, so that it sees what the encoder does."""
     patches = "patches" if encoder.grid_hw is not None else None
     if isinstance(encoder, OpenClipEncoder):
@@ -135,7 +135,7 @@ def describe(encoder: TorchEncoder) -> Settings:
         squash = own.resize_mode == "squash"
         if own.resize_mode == "longest":
             raise SpecError(f"{encoder.spec}: pads images to a square, which an exported pair cannot say.")
-        return Settings(
+        return OnnxSettings(
             size=encoder.input_hw[0],
             mean=tuple(own.mean),
             std=tuple(own.std),
@@ -151,7 +151,7 @@ def describe(encoder: TorchEncoder) -> Settings:
     cropped = bool(sizes.get("do_center_crop", getattr(processor, "do_center_crop", False)))
     size = sizes.get("size", processor.size)
     padded = "attention_mask" not in encoder.tokenize(["a"]) if encoder.embeds_text else False
-    return Settings(
+    return OnnxSettings(
         size=encoder.input_hw[0],
         mean=tuple(processor.image_mean),
         std=tuple(processor.image_std),

@@ -43,7 +43,7 @@ _CROPS: Final = ("squash", "centre", "centre-rounded")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OnnxSettings:
     """What encoder.json may say."""
 
     size: int = 224
@@ -82,7 +82,7 @@ class Settings:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Settings from a JSON file; all defaults where it does not exist."""
+        """OnnxSettings from a JSON file; all defaults where it does not exist."""
         if not path.exists():
             return cls()
         try:
@@ -115,7 +115,7 @@ class OnnxEncoder:
             raise SpecError(f"onnx:{variant}: no image.onnx in that folder; export the image tower there.")
         self.spec = f"onnx:{variant}"
         self._folder, self._threads = folder, threads
-        self._settings = Settings.read(folder / "encoder.json")
+        self._settings = OnnxSettings.read(folder / "encoder.json")
         self.embeds_text = (folder / "text.onnx").is_file()
         self.input_hw = (self._settings.size, self._settings.size)
         probe = self.images(np.zeros((1, *self.input_hw, 3), np.uint8))

@@ -129,7 +129,7 @@ def require_installed(family: FeatureFamily) -> None:
 def pack(features: LocalFeatures, *, compact: bool = False) -> bytes:
     """As stored: 6 bytes a keypoint, d a descriptor (the quantiser's parts where `compact`), 12 in front.
 
-    A descriptor keeps its direction in 127ths of its own largest value; unit norm restores the rest.
+    A descriptor keeps its direction as int8, its own largest value being 127; unit norm restores the rest.
     """
     n = len(features)
     points = np.empty(n, _POINT)

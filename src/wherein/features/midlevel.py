@@ -65,7 +65,7 @@ class MidLevel:
     @cached_property
     def _whitening(self) -> tuple[Floats, Floats]:
         """(d,) mean and (d, d) map: afterwards all directions vary alike over ordinary photographs."""
-        rows = np.concatenate([self._look(decode(path)) for path in sorted(PHOTOS.glob("*.jpg"))]).astype(np.float64)
+        rows = np.concatenate([self._rows_of(decode(path)) for path in sorted(PHOTOS.glob("*.jpg"))]).astype(np.float64)
         mean = rows.mean(axis=0)
         values, axes = np.linalg.eigh(np.cov((rows - mean).T))
         stretch = 1.0 / np.sqrt(np.maximum(values, values.max() * _FLOOR))
@@ -85,7 +85,7 @@ class MidLevel:
 
     def _distinct(self, image: Image, box: Box, most: int) -> tuple[Floats, Floats]:
         """The places of one look that differ most from its mean: keypoints and whitened descriptors."""
-        rows = self._look(image if box.area == 1.0 else image.crop(box))
+        rows = self._rows_of(image if box.area == 1.0 else image.crop(box))
         side = round(len(rows) ** 0.5)
         apart = np.linalg.norm(rows - rows.mean(axis=0), axis=1)
         kept = np.argsort(-apart, kind="stable")[:most]
@@ -98,7 +98,7 @@ class MidLevel:
         mean, map_ = self._whitening
         return points, unit((rows[kept] - mean) @ map_)
 
-    def _look(self, image: Image) -> Floats:
+    def _rows_of(self, image: Image) -> Floats:
         """(places, d) of one forward pass."""
         dense = self._encoder.images(self._encoder.prepare(image)[None]).dense
         if dense is None:

@@ -64,7 +64,7 @@ def walk(folder: Path, *, real: Path | None = None, within: Sequence[Path] | Non
                 continue
             path, is_folder = Path(entry.path), _is_folder(entry)
             leads = _real(path) if entry.is_symlink() else None if at is None else at / entry.name
-            found = None if is_folder else look(path, real=leads)
+            found = None if is_folder else found_at(path, real=leads)
             if (is_folder or isinstance(found, Found)) and entry.is_symlink() and _leaves(leads, within):
                 yield Passed(path, LEAVES)
             elif is_folder:
@@ -97,7 +97,7 @@ def _is_transport_stream(head: bytes) -> bool:
     return len(head) > _TS_PACKET and head[0] == head[_TS_PACKET] == ord("G")
 
 
-def look(path: Path, *, real: Path | None = None) -> Found | Passed | None:
+def found_at(path: Path, *, real: Path | None = None) -> Found | Passed | None:
     """One file: Found when its name or first bytes are an image's or a video's; None when it is neither."""
     try:
         str(path).encode("utf-8")

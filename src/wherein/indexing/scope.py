@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wherein.errors import InputError
-from wherein.images.walk import LEAVES, Found, Passed, look, printable, walk
+from wherein.images.walk import LEAVES, Found, Passed, found_at, printable, walk
 from wherein.store.store import Store
 
 
@@ -27,7 +27,7 @@ def look_at(store: Store, target: Path, base: Path) -> Iterator[Found | Passed]:
     elif target.is_dir():
         yield from walk(target, real=led, within=within)
     elif os.path.lexists(target):
-        found = look(target, real=led)
+        found = found_at(target, real=led)
         yield found if found is not None else Passed(target, "is not an image or a video")
 
 

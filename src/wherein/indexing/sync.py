@@ -37,7 +37,7 @@ _ANY_CONDITIONS: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class IndexSettings:
     """How files are read."""
 
     kinds: Sequence[str]
@@ -55,7 +55,7 @@ class Sync:
     """One run of indexing; the caller holds the writer's lock."""
 
     def __init__(
-        self, store: Store, encoder: Encoder, settings: Settings, on_progress: Callable[[Progress], None]
+        self, store: Store, encoder: Encoder, settings: IndexSettings, on_progress: Callable[[Progress], None]
     ) -> None:
         self._store, self._encoder, self._settings = store, encoder, settings
         self._on_progress = on_progress
@@ -361,7 +361,7 @@ class Sync:
         self._on_progress(Progress(self._done, self._total))
 
 
-def _conditions(settings: Settings) -> str:
+def _conditions(settings: IndexSettings) -> str:
     """What decides whether a file can be read, besides the file: a skipped one is tried again when this changes.
 
     It begins with a number that is raised when such files may be readable by a newer wherein.

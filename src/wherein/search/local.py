@@ -154,10 +154,10 @@ def query_features(query: Query, family: FeatureFamily) -> list[tuple[Part, Loca
             f"{family.spec} compares pictures and understands no text: give an example with --image FILE, "
             "or search with an encoder that reads text, such as --method mini."
         )
-    return [(part, _look(part, family)) for part in examples]
+    return [(part, _features_of(part, family)) for part in examples]
 
 
-def _look(part: Part, family: FeatureFamily) -> LocalFeatures:
+def _features_of(part: Part, family: FeatureFamily) -> LocalFeatures:
     mask, box = part.pixels(), part.region
     image = decode(part.image, at_least=(lambda _: family.query_side) if box is None else None)  # type: ignore[arg-type]
     if mask is not None:
