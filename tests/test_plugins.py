@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,18 @@ def test_python_reaches_an_index_through_few_files(package: Path, tmp_path: Path
     subprocess.run([sys.executable, "-c", code, str(folder)], env=known, check=True)
     files = json.loads(told.read_text())
     assert len(files) <= MOST_FILES, files
+
+
+def test_what_needs_an_extra_says_whether_it_is_there_and_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plugins.is_available("encoders", "mini")
+    assert plugins.how_to_install("encoders", "mini") == ""
+    assert not plugins.is_available("encoders", "no such")
+    monkeypatch.setattr("wherein.plugins.find_spec", lambda name: None if name == "torch" else object())
+    assert not plugins.is_available("encoders", "hf")
+    assert plugins.how_to_install("encoders", "hf") == "pip install 'wherein[hf]'"
+    declared = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert {extra for extra, _ in plugins.EXTRAS.values()} <= set(declared["optional-dependencies"])
+    assert all(name in plugins.BUILT_IN[kind] for kind, name in plugins.EXTRAS)
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any, Final
 
 from wherein.errors import SpecError
@@ -102,6 +103,23 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
 }
 """Of each kind of plug-in, the names that come with wherein."""
 
+EXTRAS: Final[dict[tuple[str, str], tuple[str, tuple[str, ...]]]] = {
+    ("encoders", "hf"): ("hf", ("torch", "transformers")),
+    ("encoders", "naclip"): ("hf", ("torch", "open_clip")),
+    ("encoders", "naradio"): ("hf", ("torch",)),
+    ("encoders", "openclip"): ("hf", ("torch", "open_clip")),
+    ("encoders", "radio"): ("hf", ("torch",)),
+    ("features", "aliked"): ("learned", ("lightglue",)),
+    ("features", "disk"): ("learned", ("lightglue",)),
+    ("features", "hf"): ("hf", ("torch", "transformers")),
+    ("features", "xfeat"): ("learned", ("xfeat",)),
+    ("detectors", "hf"): ("hf", ("torch", "transformers")),
+    ("steps", "ground"): ("hf", ("torch", "transformers")),
+    ("executors", "ray"): ("scale", ("ray",)),
+    ("indexes", "milvus"): ("scale", ("pymilvus",)),
+}
+"""Of what comes with wherein and needs more than its core: the extra, and the modules that the extra brings."""
+
 AUTO: Final = "auto"
 """The index that is asked where none is named: compressed where the collection keeps codes, exact elsewhere."""
 
@@ -120,3 +138,15 @@ def load(kind: str, name: str) -> Any:
         raise SpecError(f"none of the {kind} is called {name!r}; known: {', '.join(sorted(known))}.")
     module, _, attribute = known[name].partition(":")
     return getattr(import_module(module), attribute)
+
+
+def is_available(kind: str, name: str) -> bool:
+    """Whether what a name stands for can be used here; nothing is imported to find out."""
+    _, modules = EXTRAS.get((kind, name), ("", ()))
+    return name in table(kind) and all(find_spec(module) is not None for module in modules)
+
+
+def how_to_install(kind: str, name: str) -> str:
+    """The one command that installs what a name needs beyond the core; empty where it needs nothing."""
+    extra, _ = EXTRAS.get((kind, name), ("", ()))
+    return f"pip install 'wherein[{extra}]'" if extra else ""

@@ -24,6 +24,7 @@ def models(
 ) -> None:
     """List the encoders and detectors that can be used, and names that are known to be good."""
     from wherein.encoders import describe_families
+    from wherein.plugins import how_to_install, is_available
     from wherein.encoders.known import DEFAULT, HEADER, KNOWN, columns
     from wherein.errors import InputError
 
@@ -37,7 +38,8 @@ def models(
         typer.echo(json.dumps({"families": chosen, "models": listed}, ensure_ascii=False, indent=2))
         return
     for name, words in chosen.items():
-        typer.echo(f"{name:<9}{words}{' (default)' if name == DEFAULT else ''}")
+        needed = "" if is_available("encoders", name) else f" (not installed: {how_to_install('encoders', name)})"
+        typer.echo(f"{name:<9}{words}{' (default)' if name == DEFAULT else ''}{needed}")
     if known:
         rows = [HEADER, *map(columns, known)]
         widths = [max(len(row[number]) for row in rows) for number in range(len(HEADER))]

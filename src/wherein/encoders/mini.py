@@ -6,7 +6,6 @@ texts, and a 32×32 mid-level map for instances and outlines. How it was trained
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from wherein.arrays import Floats
 from wherein.encoders import Encoded
+from wherein.encoders.digest import files_digest
 from wherein.encoders.hubs import Hubs
 from wherein.encoders.onnx import session
 from wherein.encoders.reading import first_words, in_english, mended
@@ -55,10 +55,7 @@ class MiniEncoder:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the weight files."""
-        digest = hashlib.sha256()
-        for name in FILES:
-            digest.update(hashlib.sha256((WEIGHTS / name).read_bytes()).digest())
-        return digest.hexdigest()
+        return files_digest(WEIGHTS / name for name in FILES)
 
     @cached_property
     def patch_basis(self) -> Floats | None:

@@ -16,7 +16,6 @@ what is quantised as it runs would else depend on its neighbours. `wherein expor
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ import PIL.Image
 
 from wherein.arrays import Floats, unit
 from wherein.encoders import Encoded
+from wherein.encoders.digest import files_digest
 from wherein.errors import SpecError
 from wherein.files import expanded
 from wherein.images.image import Image, Pixels
@@ -125,12 +125,8 @@ class OnnxEncoder:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over every file that shapes the numbers."""
-        digest = hashlib.sha256()
-        for name in ("encoder.json", "image.onnx", "text.onnx", "tokenizer.json"):
-            path = self._folder / name
-            if path.is_file():
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
-        return digest.hexdigest()
+        files = [self._folder / name for name in ("encoder.json", "image.onnx", "text.onnx", "tokenizer.json")]
+        return files_digest(path for path in files if path.is_file())
 
     def prepare(self, image: Image) -> Pixels:
         """The image squashed, or its central square, at the tower's size."""
