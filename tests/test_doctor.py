@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 import wherein
 from wherein.cli import app
 from wherein.doctor import TELEMETRY, Finding, examine
-from wherein.encoders.onnx import Settings
 from wherein.errors import SpecError
 from wherein.server.routes import status
 

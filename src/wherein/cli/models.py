@@ -24,9 +24,9 @@ def models(
 ) -> None:
     """List the encoders and detectors that can be used, and names that are known to be good."""
     from wherein.encoders import describe_families
-    from wherein.plugins import how_to_install, is_available
     from wherein.encoders.known import DEFAULT, HEADER, KNOWN, columns
     from wherein.errors import InputError
+    from wherein.plugins import how_to_install, is_available
 
     families = describe_families()
     if family is not None and family not in families:
