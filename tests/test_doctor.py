@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import wherein
 from wherein.cli import app
 from wherein.doctor import TELEMETRY, Finding, examine
+from wherein.encoders.onnx import OnnxSettings
 from wherein.errors import SpecError
 from wherein.server.routes import status
 
@@ -97,4 +98,4 @@ def test_every_answer_has_an_id_and_slow_ones_are_told(
 def test_a_damaged_description_of_an_encoder_is_told_by_its_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "encoder.json").write_text(text)
     with pytest.raises(SpecError, match=r"encoder\.json"):
-        Settings.read(tmp_path / "encoder.json")
+        OnnxSettings.read(tmp_path / "encoder.json")
