@@ -25,10 +25,13 @@ Linked = Callable[[int, int], bool]
 
 HOPS: Final = 3
 """How far verification is passed on: the number of the authors' own code."""
-SPREADING: Final = 40
-"""Hits that pass their verification on, in all hops together: each compares its region with twenty images."""
-GROUPED: Final = 12
-"""First hits whose groups are looked for: every pair of them is compared."""
+SPREADING: Final = 15
+"""Hits that pass their verification on, in all hops together: each compares its region with twenty images, so that
+these are three hundred comparisons at most."""
+ASKED_OF: Final = 5
+"""First hits that are compared with the whole ranking besides, as many as `propagate` takes."""
+GROUPED: Final = 8
+"""First hits whose groups are looked for: every pair of them is compared, 28 in all."""
 UNCERTAIN: Final = 1.0
 """Entropy (in nats) of the sizes of the groups above which only one of them spreads: the authors' threshold."""
 
@@ -72,10 +75,10 @@ def _spread(verifier: Verifier, context: Context, ranked: Ranked, start: Sequenc
     frontier, left = list(start), SPREADING
     for hop in range(HOPS):
         found = dict[int, Candidate]()
-        for source in frontier[:left]:
+        for number, source in enumerate(frontier[:left]):
             region = verifier.region(source)
             reached = set(verifier.reached(region, context))
-            reached |= set(known) if hop == 0 else set()  # the ranking itself is asked once, by the first hits
+            reached |= set(known) if hop == 0 and number < ASKED_OF else set()
             for image in sorted(reached - verified - adopted.keys()):
                 one = known.get(image) or Candidate(image, _score(ranked, image))
                 heir = verifier.linked(one, source, region)
@@ -109,8 +112,8 @@ def joined(before: Candidate | None, heir: Candidate) -> Candidate:
 
 def surest_community(verifier: Verifier, first: Sequence[Candidate], verified: Sequence[Candidate]) -> list[Candidate]:
     """The verified hits that may spread: all of them, or those of the surest hit's group where the groups are many."""
-    if not verified:
-        return []
+    if len(verified) < 2:  # there is nothing to choose from
+        return list(verified)
     groups = communities([one.image for one in first], verifier.share_something)
     if entropy([len(group) for group in groups]) <= UNCERTAIN:
         return list(verified)
