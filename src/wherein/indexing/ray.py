@@ -64,7 +64,7 @@ class Ray:
         own = {"num_cpus": self._workers, "object_store_memory": _STORE_BYTES} if not self._address else {}
         try:
             ray.init(address=self._address or "local", logging_level="ERROR", log_to_driver=False, **quiet, **own)
-        except (OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # Ray raises bare exceptions when a machine is too busy to start it
             raise self._unanswered(error) from error
 
     def _require_listener(self) -> None:
