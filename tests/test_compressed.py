@@ -97,7 +97,7 @@ def test_a_filter_works_inside_the_scan() -> None:
 
 def test_deleted_images_are_not_found_though_their_codes_are_there() -> None:
     rows = clustered(10_000)
-    codes = CompressedRows(table_of(rows))._codes
+    codes = CompressedRows(table_of(rows)).codes
     left = table_of(rows, kept=np.flatnonzero(np.arange(10_000) % 2))
     assert recall_of(CompressedRows(left, codes=codes), left, clustered(10, seed=5)) >= 0.97
 
@@ -144,7 +144,7 @@ def test_what_is_encoded_is_in_proportion_to_what_is_new(
 
 def test_codes_survive_the_disk_and_anything_broken_is_ignored(tmp_path: Path) -> None:
     table = table_of(clustered(3000))
-    codes, files = CompressedRows(table)._codes, CodeFiles(tmp_path / "codes")
+    codes, files = CompressedRows(table).codes, CodeFiles(tmp_path / "codes")
     assert files.read() is None
     files.write(codes)
     read = files.read()

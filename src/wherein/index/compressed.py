@@ -73,12 +73,12 @@ class CompressedRows:
     def __init__(self, table: RowTable, bits: str = "", *, codes: Codes | None = None) -> None:
         """`codes` are those that are kept of the layer; without them they are made here, of `bits` a dimension."""
         self._table, self._exact = table, ExactRows(table)
-        self._codes = codes if codes is not None else made_in_memory(table, bits_of(bits))
+        self.codes = codes if codes is not None else made_in_memory(table, bits_of(bits))
 
     @property
     def tuning(self) -> Tuning:
         """How it looks, and the recall that was measured."""
-        return self._codes.tuning
+        return self.codes.tuning
 
     def scores(self, queries: Floats, images: Ints) -> Floats:
         """(m, len(images)): the score of each image's best row."""
@@ -97,8 +97,8 @@ class CompressedRows:
         if _SCANNED * max(_LEAST, _FIRST * k) * _EXACT_SHARE >= rows:
             return self._compared(queries, k, allowed)
         only = self._selected if allowed is None else self._selection(allowed)
-        clusters = self._clusters(k, share=rows / max(sum(own.rows for own in self._codes.segments), 1))
-        scan = _Scan(self._codes.segments, self._placed, only, clusters, round(rows))
+        clusters = self._clusters(k, share=rows / max(sum(own.rows for own in self.codes.segments), 1))
+        scan = _Scan(self.codes.segments, self._placed, only, clusters, round(rows))
         return [self._top(query, k, allowed, scan) for query in queries]
 
     def _clusters(self, k: int, *, share: float) -> int:
@@ -108,7 +108,7 @@ class CompressedRows:
         the same size in many dimensions become more numerous slowly: by the root.
         """
         deeper = max(1.0, k / DEEP / max(min(share, 1.0), 1e-9))
-        return min(self._codes.clusters, math.ceil(self.tuning.clusters * math.sqrt(deeper)))
+        return min(self.codes.clusters, math.ceil(self.tuning.clusters * math.sqrt(deeper)))
 
     def _compared(self, queries: Floats, k: int, allowed: Mask | None) -> list[Top]:
         """The best k by comparing every allowed image."""
@@ -152,7 +152,7 @@ class CompressedRows:
 
     def _uncoded(self, query: Floats, allowed: Mask | None) -> Iterator[tuple[Ints, Floats]]:
         """(places, scores) of the rows that have no codes yet."""
-        for rows, used, places in self._table.blocks(without=self._codes.covered):
+        for rows, used, places in self._table.blocks(without=self.codes.covered):
             scores = products(rows, query[None])[0][used]
             kept = slice(None) if allowed is None else np.flatnonzero(allowed[self._table.places.owners[places]])
             yield places[kept], scores[kept]
@@ -162,7 +162,7 @@ class CompressedRows:
         """Of each segment, the place in the table of each of its rows; −1 for rows that are no longer in use."""
         inside = dict(self._table.by_shard)
         found = []
-        for segment in self._codes.segments:
+        for segment in self.codes.segments:
             placed = np.full(segment.rows, -1, np.int64)
             start = 0
             for shard, rows in segment.shards:

@@ -1,0 +1,173 @@
+"""Many vectors per image: how fast the best 100 images are found, beside what people would pick instead.
+
+    pip install -r benchmarks/requirements.txt
+    python benchmarks/search.py [--images 79000] [--vectors 32] [--dim 768] [--rows FILE.npy] [--engines …] [--json]
+
+Every engine runs in a process of its own, alone, over the same rows (made up by benchmarks/clustered.py, or a file
+(n, v, d)), at the cheapest of its settings whose recall@100 of images is at least 0.99, or at its best one. A figure is
+the median of warm queries. Beside the time on the clock stands the processor time, which a busy machine changes less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from clustered import World, write_rows
+from search_engines import ENGINES, Floats, Ints, blocks_of
+
+DEEP = 100
+WANTED = 0.99
+TRIED = 12
+"""Queries by which a setting is chosen; the others measure it."""
+
+
+def main() -> None:
+    """Make the rows, run one process per engine, print a table or JSON."""
+    asked = arguments()
+    if asked.engine:
+        print(json.dumps(measured(asked)))
+        return
+    with tempfile.TemporaryDirectory(dir=asked.scratch) as home:
+        rows, truth = asked.rows or Path(home) / "rows.npy", Path(home) / "truth.npz"
+        if asked.rows is None:
+            write_rows(rows, images=asked.images, vectors=asked.vectors, dim=asked.dim)
+        queries = queries_of(rows, asked)
+        np.savez(truth, queries=queries, best=exact(np.load(rows, mmap_mode="r"), queries))
+        speed = bandwidth()
+        engines = {}
+        for name in asked.engines.split(","):
+            engines[name] = run(name, rows, truth)
+            if not asked.json:
+                print(line(name, engines[name], engines.get("numpy"), speed, rows), flush=True)
+    if asked.json:
+        print(json.dumps({"engines": engines, "bandwidth_gb_s": speed}))
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked on the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--images", type=int, default=79_000)
+    parser.add_argument("--vectors", type=int, default=32)
+    parser.add_argument("--dim", type=int, default=768)
+    parser.add_argument("--rows", type=Path, help="Vectors (n, v, d) from a file instead.")
+    parser.add_argument("--queries", type=int, default=62)
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--scratch", type=Path, help="Where the rows are written while it runs.")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--engine", help=argparse.SUPPRESS)
+    parser.add_argument("--truth", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def queries_of(rows: Path, asked: argparse.Namespace) -> Floats:
+    """Queries of the made-up world, or noisy rows of a file that was given."""
+    if asked.rows is None:
+        shape = np.load(rows, mmap_mode="r").shape
+        return World.of(vectors=shape[1], dim=shape[2]).queries(asked.queries)
+    stored = np.load(rows, mmap_mode="r")
+    random = np.random.default_rng(0)
+    picked = stored[
+        np.sort(random.choice(len(stored), asked.queries)), random.integers(0, stored.shape[1], asked.queries)
+    ]
+    noise = random.standard_normal(picked.shape).astype(np.float32)
+    mixed = np.asarray(picked, np.float32) + 0.5 * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True), np.float32)
+
+
+def exact(rows: Any, queries: Floats) -> Ints:
+    """(queries, DEEP): the best images, by comparing every row in float32."""
+    flat, vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
+    scores = np.concatenate([some @ queries.T for _, some in blocks_of(flat)]).reshape(-1, vectors, len(queries))
+    return np.argsort(-scores.max(axis=1), axis=0, kind="stable")[:DEEP].T
+
+
+def run(name: str, rows: Path, truth: Path) -> dict[str, Any]:
+    """One engine in a process of its own."""
+    command = [sys.executable, __file__, "--engine", name, "--rows", str(rows), "--truth", str(truth)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measured(asked: argparse.Namespace) -> dict[str, Any]:
+    """Build, choose a setting, ask warm queries one by one."""
+    rows, known = np.load(asked.rows, mmap_mode="r"), np.load(asked.truth)
+    truth, queries = known["best"], known["queries"]
+    engine = ENGINES[asked.engine]()
+    started = time.perf_counter()
+    engine.build(rows)
+    build = time.perf_counter() - started
+    setting: dict[str, Any] = {}
+    for setting in engine.settings:
+        if setting:
+            engine.use(setting)
+        found = [engine.ask(query, DEEP) for query in queries[:TRIED]]
+        if recall(found, truth[:TRIED]) >= WANTED:
+            break
+    clock, processor, answers = list[float](), list[float](), list[Ints]()
+    for query in queries[TRIED:]:
+        before, spent = time.perf_counter(), time.process_time()
+        answers.append(engine.ask(query, DEEP))
+        processor.append(time.process_time() - spent)
+        clock.append(time.perf_counter() - before)
+    return {
+        "ms": round(1000 * median(clock), 2),
+        "cpu_ms": round(1000 * median(processor), 2),
+        "recall": round(recall(answers, truth[TRIED:]), 4),
+        "bytes_per_image": round(engine.size() / len(rows)),
+        "build_s": round(build, 1),
+        "rss_mb": anonymous_mb(),
+        "setting": setting,
+    }
+
+
+def recall(found: list[Ints], truth: Ints) -> float:
+    """The mean share of the best images that were found."""
+    return float(np.mean([len(np.intersect1d(own, real)) / len(real) for own, real in zip(found, truth, strict=True)]))
+
+
+def anonymous_mb() -> int:
+    """Memory of this process that no file backs."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("RssAnon"))
+
+
+def bandwidth() -> float:
+    """GB a second at which numpy reads an array of 512 MB: the best of five."""
+    values = np.ones(1 << 27, np.float32)
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        values.sum()
+        times.append(time.perf_counter() - started)
+    return round(values.nbytes / min(times) / 1e9, 1)
+
+
+def line(name: str, own: dict[str, Any], base: dict[str, Any] | None, speed: float, rows: Path) -> str:
+    """A row of the table."""
+    if "error" in own:
+        return f"{name:<12}{own['error']}"
+    naive = np.load(rows, mmap_mode="r")
+    share = 4 * naive.size / (own["ms"] / 1000) / 1e9 / speed
+    times = f"{base['ms'] / own['ms']:5.1f}×" if base and "ms" in base else ""
+    return (
+        f"{name:<12}{own['ms']:8.1f} ms {own['cpu_ms']:8.1f} cpu {times} recall {own['recall']:.4f} "
+        f"{own['bytes_per_image']:>8,} bytes/image  build {own['build_s']:6.1f} s  {own['rss_mb']:6,} MB  "
+        f"{share:5.2f} of the bandwidth {own['setting']}"
+    )
+
+
+if __name__ == "__main__":
+    main()

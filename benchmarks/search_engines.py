@@ -1,0 +1,234 @@
+"""The engines that benchmarks/search.py compares, each as `build(rows) → ask(query, k) → images` with its settings.
+
+Rows come as (images, vectors, dim) float16. An engine that finds rows keeps the best row of each image and is asked for
+more rows than images; `settings` are tried in order, cheapest first, until one reaches the recall that is wanted.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+Ask = Callable[[Floats, int], Ints]
+BLOCK = 1 << 16
+
+
+def images_of(rows: Ints, vectors: int, k: int) -> Ints:
+    """The first k different images of rows that come best first."""
+    images = rows[rows >= 0] // vectors
+    _, first = np.unique(images, return_index=True)
+    return images[np.sort(first)][:k]
+
+
+def blocks_of(flat: npt.NDArray[np.float16]) -> Iterator[tuple[int, Floats]]:
+    """(first row, rows as float32), a block at a time."""
+    for start in range(0, len(flat), BLOCK):
+        yield start, np.asarray(flat[start : start + BLOCK], np.float32)
+
+
+class Numpy:
+    """The product with every row in float32, as SearchAD's code does without an index."""
+
+    settings: tuple[dict[str, Any], ...] = ({},)
+
+    def build(self, rows: npt.NDArray[np.float16]) -> None:
+        """Keep all rows as float32."""
+        self.rows, self.vectors = np.asarray(rows, np.float32).reshape(-1, rows.shape[-1]), rows.shape[1]
+
+    def ask(self, query: Floats, k: int) -> Ints:
+        """Score, take the best row of each image, sort the best k."""
+        scores = (self.rows @ query).reshape(-1, self.vectors).max(axis=1)
+        best = np.argpartition(-scores, k)[:k]
+        return best[np.argsort(-scores[best])]
+
+    def size(self) -> int:
+        """Bytes of what is searched."""
+        return int(self.rows.nbytes)
+
+
+class Faiss:
+    """An index of faiss by its factory name."""
+
+    factory = "Flat"
+    settings: tuple[dict[str, Any], ...] = ({"rows": 1000}, {"rows": 4000}, {"rows": 16000})
+
+    def build(self, rows: npt.NDArray[np.float16]) -> None:
+        """Train on a sample, add in blocks."""
+        import faiss
+
+        flat, self.vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
+        self.index = faiss.index_factory(rows.shape[-1], self.factory, faiss.METRIC_INNER_PRODUCT)
+        if not self.index.is_trained:
+            self.index.train(np.asarray(flat[:: max(1, len(flat) // BLOCK)], np.float32))
+        for _, some in blocks_of(flat):
+            self.index.add(some)
+
+    def use(self, setting: dict[str, Any]) -> None:
+        """Ask with a setting from now on."""
+        import faiss
+
+        self.count = setting["rows"]
+        if "probes" in setting:
+            faiss.extract_index_ivf(self.index).nprobe = setting["probes"]
+
+    def ask(self, query: Floats, k: int) -> Ints:
+        """The images of the best rows."""
+        return images_of(self.index.search(query[None], self.count)[1][0], self.vectors, k)
+
+    def size(self) -> int:
+        """Bytes of the serialised index."""
+        import faiss
+
+        return len(faiss.serialize_index(self.index))
+
+
+class FaissIvf(Faiss):
+    """Clusters of rows at 8 bits a number."""
+
+    factory = "IVF1024,SQ8"
+    settings = tuple({"probes": probes, "rows": 1000} for probes in (8, 16, 32, 64, 128, 256))
+
+
+class Usearch:
+    """A graph over rows at 8 bits a number."""
+
+    settings: tuple[dict[str, Any], ...] = tuple({"expansion": width, "rows": 1000} for width in (1000, 2000, 4000))
+
+    def build(self, rows: npt.NDArray[np.float16]) -> None:
+        """Add every row to the graph."""
+        from usearch.index import Index
+
+        flat, self.vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
+        self.index = Index(ndim=rows.shape[-1], metric="ip", dtype="i8")
+        for start, some in blocks_of(flat):
+            self.index.add(np.arange(start, start + len(some)), some)
+
+    def use(self, setting: dict[str, Any]) -> None:
+        """Ask with a setting from now on."""
+        self.index.expansion_search, self.count = setting["expansion"], setting["rows"]
+
+    def ask(self, query: Floats, k: int) -> Ints:
+        """The images of the best rows."""
+        return images_of(self.index.search(query, self.count).keys.astype(np.int64), self.vectors, k)
+
+    def size(self) -> int:
+        """Bytes of the serialised index."""
+        return int(self.index.serialized_length)
+
+
+class Turbovec:
+    """All rows at 2 bits a number, scanned."""
+
+    settings: tuple[dict[str, Any], ...] = ({"rows": 500}, {"rows": 1000}, {"rows": 2000}, {"rows": 4000})
+
+    def build(self, rows: npt.NDArray[np.float16]) -> None:
+        """Quantise every row; the rows themselves score the best again."""
+        from turbovec import TurboQuantIndex
+
+        self.flat, self.vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
+        self.index = TurboQuantIndex(rows.shape[-1], 2)
+        for _, some in blocks_of(self.flat):
+            self.index.add(some)
+
+    def use(self, setting: dict[str, Any]) -> None:
+        """Ask with a setting from now on."""
+        self.count = setting["rows"]
+
+    def ask(self, query: Floats, k: int) -> Ints:
+        """The best rows by 2 bits, ordered by all."""
+        found = np.asarray(self.index.search(query[None], self.count)[1][0], np.int64)
+        scores = np.asarray(self.flat[found], np.float32) @ query
+        return images_of(found[np.argsort(-scores)], self.vectors, k)
+
+    def size(self) -> int:
+        """Bytes of the serialised index and of the rows that score again."""
+        return len(self.index.to_bytes()) + int(self.flat.nbytes)
+
+
+class LanceDb:
+    """Clusters of rows at 8 bits a number, in files."""
+
+    settings: tuple[dict[str, Any], ...] = tuple({"probes": probes, "rows": 1000} for probes in (16, 32, 64, 128, 256))
+
+    def build(self, rows: npt.NDArray[np.float16]) -> None:
+        """Write a table and index it."""
+        import lancedb
+        import pyarrow as pa
+
+        flat, self.vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
+        self.home = tempfile.TemporaryDirectory()
+        schema = pa.schema([("id", pa.int64()), ("vector", pa.list_(pa.float32(), rows.shape[-1]))])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for start, some in blocks_of(flat):
+                values = pa.FixedSizeListArray.from_arrays(pa.array(some.ravel()), rows.shape[-1])
+                yield pa.RecordBatch.from_arrays([pa.array(np.arange(start, start + len(some))), values], schema=schema)
+
+        self.table = lancedb.connect(self.home.name).create_table("rows", batches(), schema=schema)
+        self.table.create_index(metric="dot", index_type="IVF_HNSW_SQ", num_partitions=256, vector_column_name="vector")
+
+    def use(self, setting: dict[str, Any]) -> None:
+        """Ask with a setting from now on."""
+        self.probes, self.count = setting["probes"], setting["rows"]
+
+    def ask(self, query: Floats, k: int) -> Ints:
+        """The images of the best rows."""
+        found = self.table.search(query).metric("dot").nprobes(self.probes).ef(self.count).limit(self.count)
+        return images_of(found.select(["id"]).to_arrow()["id"].to_numpy(), self.vectors, k)
+
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(path.stat().st_size for path in Path(self.home.name).rglob("*") if path.is_file())
+
+
+class Wherein:
+    """The compressed index of a layer, as a collection opens it."""
+
+    settings: tuple[dict[str, Any], ...] = ({},)
+
+    def build(self, rows: npt.NDArray[np.float16]) -> None:
+        """Train, encode and tune, in shards as a collection has them."""
+        from wherein.index.compressed import CompressedRows
+        from wherein.index.rows import ArrayCache, Places, RowTable
+
+        flat, vectors, per_shard = rows.reshape(-1, rows.shape[-1]), rows.shape[1], 1024 * rows.shape[1]
+
+        class Shards:
+            def array(self, layer: str, shard: int) -> npt.NDArray[np.float16]:  # noqa: ARG002 — there is one layer
+                return flat[shard * per_shard : (shard + 1) * per_shard]
+
+        numbers = np.arange(len(flat))
+        owners = numbers // vectors
+        lie = np.stack([owners, numbers // per_shard, numbers % per_shard], axis=1)
+        places = Places(lie, [None] * len(flat), np.arange(len(rows)), owners)
+        self.index = CompressedRows(RowTable("rows", places, ArrayCache(Shards(), most=0)))
+        self.tuning, self.flat = self.index.tuning, flat
+
+    def ask(self, query: Floats, k: int) -> Ints:
+        """The best images."""
+        return self.index.top(query[None], k=k)[0].images
+
+    def size(self) -> int:
+        """Bytes of the codes and of the stored rows that score again."""
+        import faiss
+
+        segments = self.index.codes.segments
+        return sum(len(faiss.serialize_index(own.index)) for own in segments) + int(self.flat.nbytes)
+
+
+ENGINES: dict[str, type] = {
+    "numpy": Numpy,
+    "faiss-flat": Faiss,
+    "faiss-ivf": FaissIvf,
+    "usearch": Usearch,
+    "lancedb": LanceDb,
+    "turbovec": Turbovec,
+    "wherein": Wherein,
+}
