@@ -16,6 +16,7 @@ from wherein.cli import app
 from wherein.errors import InputError, QueryError, SpecError
 from wherein.search.engine import Candidate
 from wherein.search.steps.hypergraph import communities, entropy, joined
+from wherein.values.masks import read_mask
 from wherein.values.method import Method, Words
 
 Cover = Callable[..., Any]
@@ -451,3 +452,24 @@ def test_a_copy_is_found_beside_its_original(
     assert [hit.image_id for hit in hits[:2]] == ["again.png", "cover3.png"]
     assert hits[0].score == hits[1].score
     assert {hit.image_id for hit in hits} == {"again.png", *(hit.image_id for hit in before)}
+
+
+def test_the_mask_of_an_example_is_not_read_for_every_candidate(
+    covers: wherein.Collection, cover: Cover, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outline = np.zeros((320, 240), np.uint8)
+    outline[20:300, 20:220] = 255
+    PIL.Image.fromarray(outline).save(tmp_path / "mask.png")
+    part, reads = wherein.Part(image=cover(3), mask=tmp_path / "mask.png"), list[str]()
+
+    def noted(source: Any) -> Any:
+        reads.append(str(source))
+        return read_mask(source)
+
+    monkeypatch.setattr("wherein.values.query.read_mask", noted)
+    assert covers.search(part, method="toy+sp", k=8)[0].image_id == "cover3.png"
+    few = len(reads)
+    covers.add(*[(f"more{seed}", cover(seed)) for seed in range(20, 40)])
+    reads.clear()
+    assert covers.search(part, method="toy+sp", k=28)[0].image_id == "cover3.png"
+    assert len(reads) == few

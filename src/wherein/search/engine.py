@@ -202,7 +202,7 @@ def _group(vectors: Floats, parts: Sequence[Part], where: Box | None, method: Me
     sign = -1.0 if parts[0].negative else 1.0
     plain = method.choice("query", "style") == "photos" and method.choice("search", "context") != "alone"
     photos = plain and sign > 0 and all(part.text is not None and not asks_for_style(part.text) for part in parts)
-    regions = any(part.region is not None for part in parts)
+    regions = not all(part.is_whole for part in parts)
     return Group(vectors, where, sign * float(weights.mean()), photos, parts[0].image is not None, regions)
 
 

@@ -295,7 +295,7 @@ def _worth(part: Part, found: LocalFeatures, method: Method) -> Floats | None:
 
     Beside an encoder, words say whether it is the very same thing: those in the middle of a photo are likely on it.
     """
-    return centrality(found.keypoints[:, :2]) if method.embeds and part.region is None else None
+    return centrality(found.keypoints[:, :2]) if method.embeds and part.is_whole else None
 
 
 class FusedSource:

@@ -60,7 +60,7 @@ class Verifier:
             return replace(one, inliers=0)
         each = [(self._verify(features, stored), part, features) for part, features in examples]
         found, part, features = max(each, key=lambda seen: seen[0].inliers)
-        nats = self._nats(features, found, centred=part.region is None)
+        nats = self._nats(features, found, centred=part.is_whole)
         return _outlined(replace(one, score=one.score + nats), found, stored.size_wh)
 
     def region(self, source: Candidate) -> LocalFeatures:

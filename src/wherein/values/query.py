@@ -101,6 +101,11 @@ class Part:
         return None if self.mask is None else read_mask(self.mask)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the whole example is meant, and no box or mask of it; no file is read to tell."""
+        return self.box is None and self.mask is None
+
+    @property
     def region(self) -> Box | None:
         """The box of the example that is meant, its own or the one around its mask; None is the whole image."""
         mask = self.pixels()
