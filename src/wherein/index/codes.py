@@ -22,7 +22,7 @@ from wherein.files import write_durably
 
 BITS: Final = 1
 """Bits a dimension unless others are asked for: exact scores of a few thousand rows make up for what they lose, and
-more bits are scanned many times slower (docs/results/search.md)."""
+more bits were scanned several times slower (docs/decisions.md)."""
 MOST_BITS: Final = 9
 """The most bits that faiss packs."""
 _MOST_CLUSTERS: Final = 1024
