@@ -15,7 +15,7 @@ from wherein.arrays import Floats
 from wherein.images.image import Pixels
 
 EPSILON: Final = 1e-4
-"""How far colours in [0, 1] must differ to be an edge, squared: the paper's 0.1² is for smoothing, this keeps edges."""
+"""How far colours in [0, 1] must differ to be an edge, squared."""
 
 
 def guided(heat: Floats, picture: Pixels, *, radius: int, epsilon: float = EPSILON) -> Floats:

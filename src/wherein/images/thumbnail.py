@@ -10,9 +10,9 @@ import PIL.Image
 from wherein.images.image import Image
 
 THUMB_SIDE: Final = 256
-"""The longer side of a thumbnail: what a tile of the page shows on a fine screen."""
+"""The longer side of a thumbnail, in pixels."""
 THUMB_QUALITY: Final = 80
-"""JPEG quality: about 12 kB a thumbnail, and no artefacts that the eye finds at this size."""
+"""JPEG quality."""
 
 
 def thumbnail(image: Image) -> bytes:

@@ -22,7 +22,7 @@ DETECTED: Final = "detected"
 SIDE: Final = 1024
 """The shorter side that images are decoded at, at least: what the detectors look at, or more."""
 MOST: Final = 50
-"""Boxes of one image, surest first; each is a row of the layer. Photographs of COCO have 7 things on average."""
+"""Boxes of one image, surest first; each is a row of the layer."""
 
 
 class DetectedBoxes(CroppedKind):
