@@ -36,7 +36,8 @@ def main() -> None:
     figures: dict[str, dict[str, float]] = json.loads(Path(sys.argv[1]).read_text())
     rows = [line(name, found) for name, found in sorted(figures.items())]
     struck = sum(found["tries"] for name, found in figures.items() if name.startswith(("struck", "killed")))
-    foot = f"\nKills, cuts and failed writes in all: {struck:,}; bytes of committed work lost: 0.\n"
+    lost = sum(found.get("lost", 0) for found in figures.values())
+    foot = f"\nKills, cuts and failed writes in all: {struck:,}; collections that lost committed work: {lost}.\n"
     PAGE.write_text(HEAD + "\n".join(rows) + "\n" + foot)
 
 
