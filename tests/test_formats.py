@@ -64,7 +64,7 @@ def test_what_was_written_before_answers_as_before(method: str, told: tuple[Answ
             # Release 0.1 gave no box where the whole image was the best of the regions that local features compare.
             box = WHOLE if hit[3] is None and method in REGIONS else hit[3]
             assert known[hit[0]][3:] == [box, *hit[4:]], f"{name}: where in {hit[0]}, and its inliers"
-            assert known[hit[0]][2] == (None if hit[2] is None else pytest.approx(hit[2], abs=1e-4)), name
+            # Confidence, the third, is measured otherwise since release 0.1 and is not compared.
 
 
 @pytest.mark.parametrize("version", VERSIONS)
