@@ -41,7 +41,7 @@ def test_keys_act_on_the_look_alike_they_are_pressed_on(page: Page) -> None:
     expect(page.locator("#tray")).to_contain_text("2 images")
     page.keyboard.press("Enter")
     title(page, "red.png")
-    expect(page.locator("#large dl")).to_contain_text("Score")
+    expect(page.locator("#large dl")).to_contain_text("Raw score")
     page.keyboard.press("ArrowLeft")
     title(page, "red-again.png")
     for name in ("red.png", page.locator(".hit").nth(2).get_attribute("data-id") or ""):
@@ -56,7 +56,7 @@ def test_keys_act_on_the_look_alike_they_are_pressed_on(page: Page) -> None:
 def test_a_folded_look_alike_is_opened_with_its_score_and_gone_on_from(page: Page) -> None:
     page.goto(f"{RED}&group=1&open=red.png")
     title(page, "red.png")
-    expect(page.locator("#large dl")).to_contain_text("Score")
+    expect(page.locator("#large dl")).to_contain_text("Raw score")
     second = page.locator(".hit").nth(1).get_attribute("data-id") or ""
     page.keyboard.press("ArrowRight")
     title(page, second.rpartition("/")[2])
