@@ -21,6 +21,8 @@ from wherein.values.records import FileRecord, Progress
 
 Paint = Callable[..., Path]
 COUNT = 150
+# Ray leaves the processes that it has ended to the interpreter, which warns of them when it collects garbage.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 
 
 @pytest.fixture(scope="module")
