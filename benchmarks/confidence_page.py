@@ -141,8 +141,8 @@ def _nonsense(
         "\n## Nonsense\n",
         "Of the 200 texts that nothing answers (`benchmarks/absent_texts.txt`, committed before anything was tuned):",
         "how many show anything at 50 %, and how many right first hits stay there; and how many stay where the cut is",
-        "so high that 95 % of the nonsense shows nothing. The models are not fitted on these texts, but the form of the",
-        "signs and the limits in `search/signs.py` were chosen while looking at them: this is no held-back check.\n",
+        "so high that 95 % of the nonsense shows nothing. The models are not fitted on these texts, but the form of",
+        "the signs and the limits in `search/signs.py` were chosen while looking at them: no held-back check.\n",
         "| library | nonsense at 50 % | right first at 50 % | cut for 95 % | captions kept | nouns kept | all kept |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
