@@ -45,6 +45,7 @@ from wherein.store import rebuild
 from wherein.store.backup import restore as _restore
 from wherein.store.published import PublishedStore, address_of, url_of
 from wherein.store.store import Store, home_in, is_collection
+from wherein.training.learning import Learning
 from wherein.values.judgement import Curve
 from wherein.values.method import Method
 from wherein.values.query import Query
@@ -89,7 +90,7 @@ def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> int
     return _restore(home_in(source), target if target.name == FOLDER else target / FOLDER)
 
 
-class Collection(Inventory, Judging, Sharing):
+class Collection(Inventory, Judging, Sharing, Learning):
     """Images and their embeddings on disk. Use `wherein.open`."""
 
     def __init__(self, store: Store, *, encoder: str | None = None) -> None:
@@ -100,6 +101,7 @@ class Collection(Inventory, Judging, Sharing):
         self._known = dict[int, tuple[ImageRecord, Path | None]]()
         self._known_of: View | None = None
         self._encoders = dict[str, Encoder]()
+        self._trained_known = {}
         self._living: tuple[int, int] | None = None
         self.prepares = True
         """Whether a first search makes what it needs; else it raises NotPrepared, and `prepare` makes it."""
@@ -122,7 +124,8 @@ class Collection(Inventory, Judging, Sharing):
     def made_by(self) -> frozenset[str]:
         """The specs of the encoders and local features that its layers were made by, and of the one that serves."""
         self._store.refresh()
-        return frozenset({self.encoder, *(layer.spec for layer in self._store.manifest.layers.values())})
+        layers = (layer.spec for layer in self._store.manifest.layers.values())
+        return frozenset({self.encoder, *layers, *(card.spec for card in self.trained())})
 
     def close(self) -> None:
         """Close its files."""
@@ -331,6 +334,7 @@ class Collection(Inventory, Judging, Sharing):
         refuse_texts(asked.query, asked.method)
         self._store.refresh()
         encoder = self._encoder(asked.method.encoder or self.encoder)
+        self._refuse_labels(asked.query, encoder)
         refuse_unread_texts(asked.query, asked.method, encoder)
 
         def refuse(stage: str, done: int, total: int) -> None:
@@ -342,8 +346,14 @@ class Collection(Inventory, Judging, Sharing):
 
     def _encoder(self, spec: str) -> Encoder:
         if spec not in self._encoders:
+            trained = self._trained_encoder(spec)
+            if trained is not None:
+                return trained
             self._encoders[spec] = load(spec, threads=default_workers())
         return self._encoders[spec]
+
+    def _tagged(self, tag: str) -> list[str]:
+        return self.image_ids(tags=[tag])
 
     def _allowed(self, view: View, filter_: Filter, among: Sequence[str] | None) -> Mask | None:
         if filter_.empty and among is None:

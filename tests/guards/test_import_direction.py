@@ -34,6 +34,7 @@ ORDER = (
     "options",
     "search",
     "indexing",
+    "training",
     "collection",
     "locations",
     "doctor",

@@ -24,6 +24,7 @@ _GROUPS: Final = (
     "share",
     "models",
     "demo",
+    "train",
     "evaluate",
     "searchad",
     "bench",

@@ -76,6 +76,12 @@ class Encoder(Protocol):
         """Embed texts: (n, d), unit norm."""
 
 
+def stored_by(encoder: Encoder) -> Encoder:
+    """The encoder whose embeddings a collection keeps for this one: itself, or the one that it was trained on."""
+    base: Encoder = getattr(encoder, "stored_by", encoder)
+    return base
+
+
 def families() -> dict[str, str]:
     """Every family that can be loaded: its name → `module:Class`, as `wherein.plugins` lists them."""
     return plugins.table("encoders")

@@ -17,7 +17,7 @@ import numpy as np
 
 from wherein import plugins
 from wherein.arrays import Floats
-from wherein.encoders import Encoded, Encoder
+from wherein.encoders import Encoded, Encoder, stored_by
 from wherein.errors import InputError, did_you_mean
 from wherein.images.image import Detail, Enough, Image
 from wherein.store.manifest import THUMBS, Layer
@@ -95,6 +95,7 @@ class EncodedKind(LayerKind):
         shape = self.width(encoder)
         if shape is None:
             return None
+        encoder = stored_by(encoder)
         family = encoder.spec.replace(":", "-").replace("/", "_")
         name = f"{self.stem}.{family}.{encoder.digest[:8]}"
         return Layer(name, self.kind, encoder.spec, encoder.digest, shape, self.dtype)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from wherein.search.engine import Ranked
 from wherein.search.signs import FEWEST, example_signs, stands_out, text_signs
 from wherein.search.sources import Group
 from wherein.search.views import View
+from wherein.values.judgement import Curve
 from wherein.values.method import Method
 from wherein.values.query import Query
 
@@ -79,6 +80,14 @@ def measure(
     query: Query, method: Method, ranked: Ranked, *, view: View, encoder: Encoder, family: FeatureFamily | None
 ) -> Measured | None:
     """The measures of a ranking; None where too little is known to say anything."""
+    labels = [part.trained_label for part in query.parts if part.trained_label is not None]
+    if labels:
+        curve = encoder.label_curve(labels[0]) if isinstance(encoder, KnowsLabels) and len(query.parts) == 1 else None
+        if curve is None or ranked.score_kind != "cosine":
+            return None
+        source = source_of(query, method, kind=ODDS, encoder=encoder, family=family)
+        scores = np.array([one.score for one in ranked.candidates], np.float32)
+        return Measured(source, lambda: np.asarray(curve.offset + curve.slope * scores, np.float32))
     evidence = Evidence(query, method, ranked, view, encoder)
     if evidence.kind is not None:
         source = source_of(query, method, kind=ODDS, encoder=encoder, family=family)
@@ -87,6 +96,14 @@ def measure(
         return None
     source = source_of(query, method, kind="cosine", encoder=encoder, family=family)
     return Measured(source, lambda: np.array([one.score for one in ranked.candidates], np.float32))
+
+
+@runtime_checkable
+class KnowsLabels(Protocol):
+    """An encoder that has learnt labels, and how sure it is of them."""
+
+    def label_curve(self, label: str) -> Curve | None:
+        """The confidence over the cosine with a label's vector; None where too few examples were held out."""
 
 
 class Evidence:

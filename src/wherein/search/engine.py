@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -34,6 +34,18 @@ from wherein.values.region import Box
 GAUSSIAN_SPREAD: Final = 0.5
 """Standard deviation of `~gaussian`, as a share of half the image: two thirds of the weight in the middle half. The
 SearchAD paper names the kernel and not its width."""
+
+
+_TEXT, _IMAGE, _LABEL = range(3)
+"""The kinds of parts, which are scored apart: their scores are spread differently."""
+
+
+@runtime_checkable
+class AsksAnew(Protocol):
+    """An encoder whose examples are asked with other vectors than the ones that images are stored with."""
+
+    def asked_images(self, vectors: Floats) -> Floats:
+        """Embeddings of example images (n, d) as they are asked with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +197,13 @@ def notes(query: Query, method: Method) -> tuple[str, ...]:
 
 def asked_groups(query: Query, encoder: Encoder, method: Method) -> list[Group]:
     """Parts by sign, modality and place; the first group always looks for something."""
-    gathered = dict[tuple[bool, bool, Box | None], list[Part]]()
+    gathered = dict[tuple[bool, int, Box | None], list[Part]]()
     for part in query.parts:
-        gathered.setdefault((part.negative, part.image is not None, part.where), []).append(part)
+        kind = _IMAGE if part.image is not None else _TEXT if part.trained_label is None else _LABEL
+        gathered.setdefault((part.negative, kind, part.where), []).append(part)
     groups = []
-    for (_, is_image, where), parts in sorted(gathered.items(), key=lambda item: item[0][:2]):
-        vectors = _embed_images(parts, encoder, method) if is_image else _embed_texts(parts, encoder, method)
+    for (_, kind, where), parts in sorted(gathered.items(), key=lambda item: item[0][:2]):
+        vectors = _embed_images(parts, encoder, method) if kind == _IMAGE else _embed_texts(parts, encoder, method)
         groups.append(_group(vectors, parts, where, method))
     return groups
 
@@ -201,16 +214,21 @@ def _group(vectors: Floats, parts: Sequence[Part], where: Box | None, method: Me
         vectors = unit((weights[:, None] * vectors).sum(axis=0, keepdims=True))
     sign = -1.0 if parts[0].negative else 1.0
     plain = method.choice("query", "style") == "photos" and method.choice("search", "context") != "alone"
-    photos = plain and sign > 0 and all(part.text is not None and not asks_for_style(part.text) for part in parts)
+    photos = plain and sign > 0 and all(_means_photographs(part) for part in parts)
     regions = not all(part.is_whole for part in parts)
     return Group(vectors, where, sign * float(weights.mean()), photos, parts[0].image is not None, regions)
+
+
+def _means_photographs(part: Part) -> bool:
+    """Whether a part is plain words: a trained label has learnt from its examples what it means."""
+    return part.text is not None and part.trained_label is None and not asks_for_style(part.text)
 
 
 def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:
     if not encoder.embeds_text:
         raise QueryError(f"{encoder.spec} does not understand text: search with --image FILE.")
     word = word_of(method)
-    return encoder.texts([word.wording(part) for part in parts])
+    return encoder.texts([word.wording(part) if part.trained_label is None else part.text or "" for part in parts])
 
 
 def _embed_images(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:
@@ -231,6 +249,7 @@ def _embed_images(parts: Sequence[Part], encoder: Encoder, method: Method) -> Fl
         inputs += [encoder.prepare(view) for view in views]
         owners += [number] * len(views)
     rows = _pooled(encoder.images(np.stack(inputs)), encoder, method)
+    rows = encoder.asked_images(rows) if isinstance(encoder, AsksAnew) else rows
     if len(rows) == len(parts):
         return rows
     return unit(np.stack([rows[np.array(owners) == number].sum(axis=0) for number in range(len(parts))]))

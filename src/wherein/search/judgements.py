@@ -87,6 +87,10 @@ class Curves:
             self._fitted[key] = _fitted(source, judged, key[1])
         return self._fitted[key]
 
+    def judged(self) -> Mapping[str, Mapping[str, list[float]]]:
+        """What is kept: source → the names of its judged hits → measure, 1 for right."""
+        return self._known().judged
+
     def judge(self, judged: Mapping[str, Mapping[str, tuple[float, bool]]]) -> list[Calibration]:
         """Keep judged hits: source → their names (`judged_name`) → measure, right. One step, for each source a line."""
         kept = self._known()

@@ -11,7 +11,7 @@ from typing import Final, cast
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.encoders import Encoder
+from wherein.encoders import Encoder, stored_by
 from wherein.errors import CollectionChanged, CollectionCorrupt, InputError, QueryError
 from wherein.index import Index, load_index
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
@@ -93,6 +93,7 @@ class Views:
 
         `on_step` is told before each piece of what takes long and is kept under derived/; it may raise to stop there.
         """
+        encoder = stored_by(encoder)  # what was trained on it searches the same rows
         key = (encoder.spec, replace(method, steps=(), chosen=_opened_by(method)).canonical, f"{index} {method.local}")
         version = self._store.catalogue.version()
         if key in self._kept and self._kept[key][0] == version:

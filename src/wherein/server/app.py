@@ -32,6 +32,7 @@ from wherein.server.routes import (
     selections,
     status,
     study,
+    train,
     upkeep,
     votes,
 )
@@ -58,6 +59,7 @@ _ROUTES: Final = (
     study,
     explore,
     jobs,
+    train,
     upkeep,
 )
 

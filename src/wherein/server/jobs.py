@@ -1,11 +1,11 @@
-"""Index jobs: one at a time per collection, in a thread of its own; what is indexed stays when one is cancelled."""
+"""Jobs that index or train: one at a time per collection, in a thread of its own; what is done stays when cancelled."""
 
 from __future__ import annotations
 
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,7 @@ class _Cancelled(Exception):
 
 @dataclass(slots=True)
 class Job:
-    """An `add` in progress, or what came of it."""
+    """An `add` or a training in progress, or what came of it."""
 
     id: str
     collection: str
@@ -43,6 +43,8 @@ class Job:
     """Whether files are read whose size and date are as they were."""
     index: str | None = None
     """The index to keep, where it is to be another than before."""
+    train: Mapping[str, Any] | None = None
+    """What `Collection.train` is called with, where the job trains instead of indexing."""
     said: Callable[[str], str] = str
     """Calls folders by their names in what is told of the job."""
     state: State = "running"
@@ -115,13 +117,20 @@ class Jobs:
             Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept, every, verify, index)
         )
 
+    def start_training(self, collection: str, asked: Mapping[str, Any]) -> Job:
+        """Train in a served collection; nothing but what it keeps, and what the request holds, is read."""
+        served = self._library.get(collection)
+        with wherein.open(served.folder) as opened:
+            check_job(asked.get("encoder"), None, opened.made_by)
+        return self._run(Job(secrets.token_hex(8), served.name, served.folder, served.folder, train=asked))
+
     def resume(self, job_id: str) -> Job:
         """Go on where a cancelled or failed job stopped."""
         old = self.get(job_id)
         if old.state == "running":
             raise Problem(409, "the job is still running.")
         again = (old.collection, old.folder, old.target, old.encoder, old.layers, old.every, old.verify, old.index)
-        return self._run(Job(secrets.token_hex(8), *again))
+        return self._run(Job(secrets.token_hex(8), *again, train=old.train))
 
     def cancel(self, job_id: str) -> Job:
         """Stop after the image at hand; what is indexed stays."""
@@ -152,7 +161,9 @@ class Jobs:
         job.said = self._library.places().said
         with self._turn:
             if any(other.state == "running" and other.target == job.target for other in self._jobs.values()):
-                raise Problem(409, f"{job.collection}: is being indexed already. Wait for that job, or cancel it.")
+                raise Problem(
+                    409, f"{job.collection}: is being indexed or trained already. Wait for that job, or cancel it."
+                )
             self._jobs[job.id] = job
         job.thread = threading.Thread(target=_work, args=(job,), name=f"index {job.collection}", daemon=True)
         job.thread.start()
@@ -161,7 +172,7 @@ class Jobs:
 
 def _work(job: Job) -> None:
     def step(progress: Progress) -> None:
-        if not progress.stage:
+        if not progress.stage or job.train is not None:
             job.done, job.total = progress.done, progress.total
         if progress.skip is not None:
             job.skipped += 1
@@ -170,6 +181,11 @@ def _work(job: Job) -> None:
             raise _Cancelled
 
     try:
+        if job.train is not None:
+            with wherein.open(job.target) as collection:
+                job.report = collection.train(**job.train, on_progress=step).to_dict()
+            job.state = "done"
+            return
         with wherein.open(job.target, encoder=job.encoder) as collection:
             chosen: dict[str, Any] = {
                 "encoder": job.encoder,
@@ -188,6 +204,6 @@ def _work(job: Job) -> None:
         job.error = ErrorBody(**told | {"message": job.said(told["message"])})
         job.state = "failed"
     except Exception:
-        logging.getLogger("wherein.server").exception("indexing %s failed", job.folder)
+        logging.getLogger("wherein.server").exception("the job on %s failed", job.folder)
         job.error = ErrorBody(kind="Internal", message=BROKEN, status=500)
         job.state = "failed"

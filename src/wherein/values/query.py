@@ -27,6 +27,7 @@ from wherein.images.image import IMAGE_SUFFIXES, ImageLike, decode, is_image_lik
 from wherein.images.video import frame_at, is_video, split_frame
 from wherein.values.masks import MaskLike, mask_box, read_mask
 from wherein.values.region import Box, place, split_place
+from wherein.values.training import said_label
 
 _WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>[-+]?\d*\.?\d+)$", re.DOTALL)
 _MASK: Final = re.compile(r"^(?P<file>.+)#mask=(?P<mask>.+)$", re.DOTALL)
@@ -95,6 +96,11 @@ class Part:
     def label(self) -> str:
         """What is looked for in clean words: the text, or the name of the example's file."""
         return self.text.strip() if self.text is not None else posixpath.basename(self._called) or "image"
+
+    @property
+    def trained_label(self) -> str | None:
+        """The trained label that is asked for, as `label:pylon`; None for plain words and images."""
+        return said_label(self.text)
 
     def pixels(self) -> Mask | None:
         """The mask, read and checked; None where the part has none."""

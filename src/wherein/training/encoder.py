@@ -1,0 +1,150 @@
+"""A trained encoder: the one it was trained on, with labels that can be asked for and texts that are understood anew.
+
+Images keep the embeddings that are stored already: everything that was learnt is in the vectors of the query.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from wherein.arrays import Floats, unit
+from wherein.encoders import Encoded, Encoder
+from wherein.encoders.reading import Reads
+from wherein.encoders.words import KnowsWords
+from wherein.errors import QueryError, SpecError, did_you_mean
+from wherein.images.image import Image, Pixels
+from wherein.training.head import Head
+from wherein.training.kept import Arrays
+from wherein.values.judgement import Curve
+from wherein.values.training import LABEL_PREFIX, Card, said_label
+
+
+class TrainedEncoder:
+    """An encoder with what was learnt in a collection."""
+
+    def __init__(self, base: Encoder, card: Card, numbers: Arrays) -> None:
+        if base.digest != card.digest:
+            raise SpecError(
+                f"{card.spec}: was trained on other weights of {card.encoder} ({card.digest[:8]}, now "
+                f"{base.digest[:8]}). Train it again: wherein train {card.name}."
+            )
+        self.stored_by = base
+        """The encoder whose embeddings the collection keeps."""
+        self.spec = card.spec
+        content = b"".join(numbers[name].tobytes() for name in sorted(numbers))
+        self.digest = hashlib.blake2b(content, digest_size=8).hexdigest() + base.digest
+        self.dim, self.input_hw, self.grid_hw, self.dense_shape = (
+            base.dim,
+            base.input_hw,
+            base.grid_hw,
+            base.dense_shape,
+        )
+        self.patch_basis, self.device, self.batch, self.vectors = (
+            base.patch_basis,
+            base.device,
+            base.batch,
+            base.vectors,
+        )
+        self.embeds_text = True
+        self.head = head_of(numbers)
+        self._moves = {
+            name: np.asarray(numbers[name], np.float32) for name in ("text_move", "image_move") if name in numbers
+        }
+
+    def prepare(self, image: Image) -> Pixels:
+        """As the encoder that it was trained on."""
+        return self.stored_by.prepare(image)
+
+    def images(self, batch: Pixels) -> Encoded:
+        """As the encoder that it was trained on."""
+        return self.stored_by.images(batch)
+
+    def asked_images(self, vectors: Floats) -> Floats:
+        """Embeddings of example images (n, d) as they are asked with."""
+        return _moved(vectors, self._moves.get("image_move"))
+
+    def texts(self, texts: Sequence[str]) -> Floats:
+        """Embeddings of texts (n, d); `label:NAME` is what was learnt of that label."""
+        names = [said_label(text) for text in texts]
+        plain = [text for text, name in zip(texts, names, strict=True) if name is None]
+        found = np.zeros((len(texts), self.dim), np.float32)
+        if plain:
+            if not self.stored_by.embeds_text:
+                raise QueryError(f"{self.spec} knows labels and no other words: {', '.join(self.head.labels)}.")
+            found[[name is None for name in names]] = _moved(self.stored_by.texts(plain), self._moves.get("text_move"))
+        for row, name in enumerate(names):
+            if name is not None:
+                found[row] = self.head.vectors[self._number(name)]
+        return found
+
+    def label_curve(self, label: str) -> Curve | None:
+        """The confidence over the cosine with a label's vector; None where too few examples were held out."""
+        return self.head.curves[self._number(label)]
+
+    def _number(self, label: str) -> int:
+        number = self.head.number(label)
+        if number is None:
+            known = ", ".join(self.head.labels) or "none"
+            raise QueryError(
+                f"{self.spec} has learnt no label {label!r}; it knows: {known}.{did_you_mean(label, self.head.labels)}"
+            )
+        return number
+
+
+class ReadingTrainedEncoder(TrainedEncoder):
+    """A trained encoder whose base mends queries and knows which words it was taught; labels are left alone."""
+
+    def read(self, text: str) -> str:
+        """The text in words that the base was taught."""
+        base = self.stored_by
+        return text if said_label(text) is not None or not isinstance(base, Reads) else base.read(text)
+
+    def unknown_words(self, text: str) -> tuple[str, ...]:
+        """The words of a text that the base cannot know."""
+        base = self.stored_by
+        return () if said_label(text) is not None or not isinstance(base, KnowsWords) else base.unknown_words(text)
+
+
+def trained_encoder(base: Encoder, card: Card, numbers: Arrays) -> TrainedEncoder:
+    """The encoder of something trained, which reads texts as its base does."""
+    reads = isinstance(base, Reads | KnowsWords)
+    return (ReadingTrainedEncoder if reads else TrainedEncoder)(base, card, numbers)
+
+
+def head_of(numbers: Arrays) -> Head:
+    """The head among the numbers of something trained; one without labels where there is none."""
+    labels = tuple(map(str, numbers["labels"].tolist())) if "labels" in numbers else ()
+    curves = numbers.get("curves", np.zeros((0, 2)))
+    found = (None if not np.isfinite(row).all() else Curve(float(row[0]), float(row[1])) for row in curves)
+    vectors = np.asarray(numbers.get("vectors", np.zeros((0, 0))), np.float32)
+    return Head(labels, vectors, tuple(found))
+
+
+def head_numbers(head: Head) -> Arrays:
+    """A head as arrays."""
+    curves = [(np.nan, np.nan) if curve is None else (curve.offset, curve.slope) for curve in head.curves]
+    return {
+        "labels": np.array(head.labels, np.str_),
+        "vectors": head.vectors,
+        "curves": np.array(curves, np.float64).reshape(-1, 2),
+    }
+
+
+def require_no_labels(texts: Sequence[str], spec: str, known: Sequence[Card]) -> None:
+    """Refuse `label:NAME` where the encoder has learnt no labels, and say which trained ones know it."""
+    for text in texts:
+        label = said_label(text)
+        if label is None:
+            continue
+        knowing = [card.spec for card in known if any(one.label == label for one in card.labels)]
+        way_out = (
+            f"search with --method {knowing[0]}" if knowing else "teach it first: `wherein train NAME --from tags`"
+        )
+        raise QueryError(f"{LABEL_PREFIX}{label} is a trained label, and {spec} has learnt none: {way_out}.")
+
+
+def _moved(vectors: Floats, move: Floats | None) -> Floats:
+    return vectors if move is None else unit(vectors + vectors @ move)

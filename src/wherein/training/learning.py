@@ -1,0 +1,295 @@
+"""Training in a collection: from what its images are called to what can be searched with. A part of the facade."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from wherein.arrays import Floats, unit
+from wherein.encoders import Encoder
+from wherein.errors import ImageNotFound, InputError
+from wherein.index.rows import RowTable
+from wherein.indexing.names import ids_of
+from wherein.search.judgements import Curves
+from wherein.search.scorers import RowScorer
+from wherein.search.views import Views
+from wherein.store.store import Store
+from wherein.training.encoder import TrainedEncoder, head_numbers, require_no_labels, trained_encoder
+from wherein.training.examples import Examples, from_coco, from_judgements, from_tags, read_coco
+from wherein.training.head import Learnt, Marks, Usual, learn_head, standings
+from wherein.training.kept import Arrays, Checkpoint, TrainedHere, check_name
+from wherein.values.method import Method
+from wherein.values.query import Query
+from wherein.values.records import Progress
+from wherein.values.training import Card, LabelFigures, said_label
+
+KINDS: Final = ("head", "adapter", "full")
+SOURCES: Final = ("tags", "judgements")
+"""Where labels come from, beside files and documents of COCO."""
+LabelSource = str | os.PathLike[str] | Mapping[str, Any]
+"""`tags`, `judgements`, the path of a COCO file, or a COCO document."""
+OnProgress = Callable[[Progress], None]
+_SAVE_SECONDS: Final = 1.0
+"""How often what is done so far is written to disk: what a person loses by Ctrl-C, at most."""
+
+
+class Learning:
+    """What a collection learns from labels."""
+
+    _store: Store
+    _views: Views
+    _curves: Curves
+    _trained_known: dict[str, tuple[int, TrainedEncoder]]
+
+    @property
+    def encoder(self) -> str:
+        """The spec of the encoder that serves searches."""
+        raise NotImplementedError
+
+    def _encoder(self, spec: str) -> Encoder:
+        raise NotImplementedError
+
+    def train(
+        self,
+        name: str,
+        source: LabelSource = "tags",
+        *,
+        encoder: str | None = None,
+        kind: str = "head",
+        labels: Sequence[str] | None = None,
+        seed: int = 0,
+        on_progress: OnProgress = lambda _: None,
+    ) -> Card:
+        """Learn labels from tags, judgements or a COCO file; afterwards `method="mini:NAME"` knows `label:LABEL`.
+
+        `kind` is a `head` (seconds, on stored embeddings). What is learnt stays where it stops, by an error that
+        `on_progress` raises or from outside, and the same call goes on from there.
+        """
+        if kind not in KINDS:
+            raise InputError(f"kind {kind!r}: give one of {', '.join(KINDS)}.")
+        self._store.refresh()
+        base = self._encoder(encoder or self.encoder)
+        if isinstance(base, TrainedEncoder):
+            raise InputError(f"{base.spec}: is trained already; train on {base.stored_by.spec}.")
+        check_name(name, base.spec)
+        examples = self._examples(source).usable(labels)
+        started, table, rows = time.perf_counter(), *self._rows(base, examples)
+        examples, rows = _present(examples, rows)
+        card = Card(
+            name=name,
+            encoder=base.spec,
+            digest=base.digest,
+            kind=kind,
+            source=source_name(source),
+            made=date.today().isoformat(),
+            seed=seed,
+            images=len(examples.image_ids),
+            labels=(),
+            notes=examples.notes,
+        )
+        trained, numbers = self._trained_head(card, base, examples, rows, usual=table, on_progress=on_progress)
+        with self._store.keeping():
+            self._here.save(replace(trained, seconds=round(time.perf_counter() - started, 3)), numbers)
+        return trained
+
+    def trained(self) -> list[Card]:
+        """The cards of everything that was trained here, by name."""
+        return self._here.cards()
+
+    def trained_card(self, name: str) -> Card:
+        """The card of something trained."""
+        return self._here.card(name)
+
+    def remove_trained(self, name: str) -> None:
+        """Forget something trained; the images and their embeddings stay as they are."""
+        with self._store.keeping():
+            self._here.remove(name)
+
+    def export_trained(self, name: str) -> bytes:
+        """Something trained as one ZIP archive, for another collection of the same encoder."""
+        return self._here.exported(name)
+
+    def import_trained(self, data: bytes, *, name: str | None = None) -> Card:
+        """Take in what `export_trained` gave, under its own name or another."""
+        with self._store.keeping():
+            return self._here.take_in(data, name=name)
+
+    @property
+    def _here(self) -> TrainedHere:
+        return TrainedHere(self._store.folder)
+
+    def _trained_encoder(self, spec: str) -> TrainedEncoder | None:
+        """The encoder of `mini:NAME`; None where nothing of that name is trained on that encoder here."""
+        card = self._here.of_spec(spec)
+        if card is None:
+            return None
+        stamp, known = self._here.stamp(card.name), self._trained_known.get(spec)
+        if known is None or known[0] != stamp:
+            made = trained_encoder(self._encoder(card.encoder), card, self._here.numbers(card.name))
+            known = self._trained_known[spec] = (stamp, made)
+        return known[1]
+
+    def _refuse_labels(self, query: Query, encoder: Encoder) -> None:
+        """Refuse labels that an encoder has not learnt, before anything is loaded for them."""
+        if isinstance(encoder, TrainedEncoder):
+            return
+        texts = [part.text for part in query.parts if said_label(part.text) is not None]
+        if texts:
+            require_no_labels([text or "" for text in texts], encoder.spec, self.trained())
+
+    def _examples(self, source: LabelSource) -> Examples:
+        """The labels of a source, for images that are here."""
+        if isinstance(source, Mapping):
+            return from_coco(source, self._resolved, name="the COCO document")
+        if source == "tags":
+            tags = self._store.catalogue.tags()
+            return from_tags({tag: self._tagged(tag) for tag in tags})
+        if source == "judgements":
+            return from_judgements(self._curves.judged().values())
+        path = Path(source)
+        if path.suffix.lower() != ".json":
+            raise InputError(f"labels from {str(path)!r}: give {', '.join(SOURCES)} or a COCO file, FILE.json.")
+        return from_coco(read_coco(path), self._resolved, name=str(path))
+
+    def _tagged(self, tag: str) -> list[str]:
+        raise NotImplementedError
+
+    def _resolved(self, name: str) -> str | None:
+        try:
+            found = ids_of(self._store, name)
+        except (ImageNotFound, InputError):
+            return None
+        return found[0] if len(found) == 1 else None
+
+    def _rows(self, encoder: Encoder, examples: Examples) -> tuple[Usual, Floats]:
+        """What is usual in the collection, and the embeddings (n, d) of the examples; NaN for those that left."""
+        table, numbers, sample = self._whole(encoder, examples.image_ids)
+        rows = np.full((len(numbers), encoder.dim), np.nan, np.float32)
+        here = np.flatnonzero(numbers >= 0)
+        rows[here] = table.vectors(numbers[here])
+        return Usual.of(table.vectors(sample)), rows
+
+    def _whole(self, encoder: Encoder, image_ids: Sequence[str]) -> tuple[RowTable, Any, Any]:
+        """The embeddings of whole images, the numbers of these images among them (−1: not there), and the sample."""
+        if not self._store.manifest.layers:
+            raise InputError(f"{self._store.folder}: nothing is indexed yet. Run `wherein index FOLDER` first.")
+        view = self._views.of(encoder, Method(search="whole"))
+        if not isinstance(view.scorer, RowScorer):
+            raise InputError(f"{encoder.spec}: keeps no embedding of whole images, so nothing can be learnt on it.")
+        numbers = {key: number for number, key in enumerate(view.images.tolist())}
+        keys = (self._store.catalogue.image_at(image_id) for image_id in image_ids)
+        return view.scorer.table, np.array([numbers.get(key, -1) for key in keys], np.int64), view.sample
+
+    def _trained_head(
+        self, card: Card, base: Encoder, examples: Examples, rows: Floats, *, usual: Usual, on_progress: OnProgress
+    ) -> tuple[Card, Arrays]:
+        """A head of these examples, and the card with its figures."""
+        made_of = (base.digest, card.kind, card.seed, examples.labels, examples.image_ids, examples.marks, rows)
+        checkpoint, total = Checkpoint.of(self._store.folder, card.name, *made_of), len(examples.labels)
+        saved = time.monotonic()
+
+        def step(learnt: dict[int, tuple[Learnt, Learnt]]) -> None:
+            nonlocal saved
+            try:
+                on_progress(Progress(len(learnt), total, stage=f"learning {card.name}"))
+                due = time.monotonic() - saved >= _SAVE_SECONDS
+            except BaseException:
+                checkpoint.write(_learnt_numbers(learnt))
+                raise
+            if due:
+                checkpoint.write(_learnt_numbers(learnt))
+                saved = time.monotonic()
+
+        texts = base.texts([spoken(label) for label in examples.labels]) if base.embeds_text else None
+        known = _learnt_from(checkpoint.read())
+        head, learnt = learn_head(
+            rows, examples.marks, usual, labels=examples.labels, texts=texts, known=known, on_label=step
+        )
+        figures = tuple(
+            _figures(
+                label,
+                rows,
+                examples.marks[:, number],
+                learnt[number],
+                head.curves[number] is not None,
+                text=None if texts is None else texts[number],
+            )
+            for number, label in enumerate(examples.labels)
+        )
+        checkpoint.clear()
+        return replace(card, labels=figures), head_numbers(head)
+
+
+def spoken(label: str) -> str:
+    """A label as words: `traffic_cone` is read as “traffic cone”."""
+    return label.replace("_", " ").strip()
+
+
+def source_name(source: LabelSource) -> str:
+    """Where labels came from, in a word or two."""
+    if isinstance(source, Mapping):
+        return "a COCO document"
+    return str(source) if source in SOURCES else Path(source).name
+
+
+def _present(examples: Examples, rows: Floats) -> tuple[Examples, Floats]:
+    """The examples that have an embedding; images that left since they were labelled are counted in a note."""
+    here = np.isfinite(rows[:, 0]) if rows.size else np.zeros(0, np.bool_)
+    if here.all() and len(here):
+        return examples, rows
+    gone = [image_id for image_id, there in zip(examples.image_ids, here.tolist(), strict=True) if not there]
+    note = f"{len(gone):,} labelled images are not in the collection any more, or not described by its encoder."
+    marks = np.where(here[:, None], examples.marks, np.int8(0)).astype(np.int8)
+    left = replace(examples, marks=marks, notes=(*examples.notes, note)).usable()
+    places = {image_id: row for row, image_id in enumerate(examples.image_ids)}
+    return left, rows[[places[image_id] for image_id in left.image_ids]]
+
+
+def _figures(
+    label: str, rows: Floats, marks: Marks, learnt: Learnt, confident: bool, *, text: Floats | None
+) -> LabelFigures:
+    """How high a label's right examples stand among wrong ones by its text, by their mean, and by what was learnt."""
+    said = marks != 0
+    right, known = marks[said] > 0, rows[said]
+    count, wrong = int(right.sum()), known[~right]
+    by_text = by_average = trained = None
+    if text is not None:
+        compared = np.concatenate([(known[right] @ text)[:, None], np.tile(wrong @ text, (count, 1))], axis=1)
+        by_text = float(standings(compared).mean())
+    if count > 1:
+        others = unit(known[right].sum(axis=0)[None] - known[right])
+        own = np.einsum("nd,nd->n", known[right], others)
+        by_average = float(standings(np.concatenate([own[:, None], others @ wrong.T], axis=1)).mean())
+        trained = float(learnt.standings().mean())
+    return LabelFigures(label, count, len(wrong), by_text, by_average, trained, confident)
+
+
+def _learnt_numbers(learnt: Mapping[int, tuple[Learnt, Learnt]]) -> Arrays:
+    order = sorted(learnt)
+    return {
+        "numbers": np.array(order, np.int64),
+        "vectors": np.stack([[one.vector for one in learnt[number]] for number in order]),
+        "offsets": np.array([[one.offset for one in learnt[number]] for number in order]),
+        "held_out": np.stack([[one.held_out for one in learnt[number]] for number in order]),
+        "trials": np.stack([[one.trials for one in learnt[number]] for number in order]),
+    }
+
+
+def _learnt_from(stored: Arrays | None) -> dict[int, tuple[Learnt, Learnt]]:
+    if stored is None or not stored.keys() >= {"numbers", "vectors", "offsets", "held_out", "trials"}:
+        return {}
+
+    def one(row: int, which: int) -> Learnt:
+        offset = float(stored["offsets"][row, which])
+        arrays = (stored[name][row, which] for name in ("vectors", "held_out", "trials"))
+        vector, held_out, trials = arrays
+        return Learnt(vector, offset, held_out, trials)
+
+    return {int(number): (one(row, 0), one(row, 1)) for row, number in enumerate(stored["numbers"].tolist())}

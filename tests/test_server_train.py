@@ -1,0 +1,78 @@
+"""Training over HTTP: a job with progress, the card, the archive, and what is refused."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import PIL.Image
+import pytest
+
+import wherein
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def http(tmp_path: Path, serve: Serve) -> Iterator[httpx.Client]:
+    """A served collection of red and blue pictures with tags."""
+    folder = tmp_path / "moods"
+    folder.mkdir()
+    for colour, value in (("red", (250, 10, 10)), ("blue", (10, 10, 250))):
+        for number in range(5):
+            picture = np.full((64, 64, 3), value, np.uint8)
+            picture[:, : 2 + 4 * number] = 128
+            PIL.Image.fromarray(picture).save(folder / f"{colour}{number}.png")
+    with wherein.open(folder, create=True, encoder="toy") as collection:
+        collection.add(folder)
+        collection.tag("warm", [f"red{n}.png" for n in range(4)])
+        collection.tag("cold", [f"blue{n}.png" for n in range(4)])
+    with httpx.Client(base_url=f"{serve(folder)}/api/v1", trust_env=False, timeout=30) as client:
+        yield client
+
+
+def ended(http: httpx.Client, job: dict[str, Any]) -> dict[str, Any]:
+    """The job when it has ended."""
+    while job["state"] == "running":
+        time.sleep(0.02)
+        job = http.get(f"/jobs/{job['id']}").json()
+    return job
+
+
+def test_a_job_trains_and_its_label_is_searched_exported_and_forgotten(http: httpx.Client) -> None:
+    job = ended(http, http.post("/collections/moods/train", json={"name": "mood"}).json())
+    assert (job["state"], job["done"], job["total"]) == ("done", 2, 2)
+    assert (job["report"]["spec"], job["report"]["kind"]) == ("toy:mood", "head")
+    asked = {"parts": [{"words": "label:warm"}], "method": "toy:mood", "k": 5}
+    found = http.post("/collections/moods/search", json=asked).json()
+    assert {hit["image_id"] for hit in found["hits"]} == {f"red{n}.png" for n in range(5)}
+    assert all(hit["confidence"] > 0.5 for hit in found["hits"])
+    (card,) = http.get("/collections/moods/trained").json()
+    assert [one["label"] for one in card["labels"]] == ["cold", "warm"]
+    assert http.get("/collections/moods/trained/mood").content[:2] == b"PK"
+    assert http.delete("/collections/moods/trained/mood").json() == {"name": "mood"}
+    assert http.delete("/collections/moods/trained/mood").status_code == 422
+    assert http.post("/collections/moods/search", json=asked).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"name": "dense"}, "is taken"),
+        ({"name": "mood", "labels": ["wram"]}, "Did you mean 'warm'"),
+        ({"name": "mood", "source": {"images": []}}, "no COCO file"),
+        ({"name": "mood", "source": "judgements"}, "no image of the collection bears a label"),
+    ],
+)
+def test_what_cannot_be_trained_fails_with_the_reason(http: httpx.Client, body: dict[str, Any], said: str) -> None:
+    job = ended(http, http.post("/collections/moods/train", json=body).json())
+    assert job["state"] == "failed"
+    assert said in job["error"]["message"]
+    assert http.get("/collections/moods/trained").json() == []
+
+
+@pytest.mark.parametrize("body", [{"name": "mood", "source": "/etc/passwd"}, {"name": "mood", "encoder": "onnx:/tmp"}])
+def test_a_request_cannot_name_files(http: httpx.Client, body: dict[str, Any]) -> None:
+    assert http.post("/collections/moods/train", json=body).status_code == 422

@@ -1,0 +1,320 @@
+"""Heads: what a few examples teach, what bad labels are told, and that a stopped training goes on."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+
+import wherein
+from wherein.errors import InputError, QueryError, SpecError
+from wherein.training.examples import from_coco, from_judgements, from_tags
+from wherein.training.head import Usual, as_common_here, learn_head, learn_label, standings
+from wherein.training.kept import Checkpoint, check_name, split_spec
+from wherein.values.judgement import Curve
+from wherein.values.records import Progress
+from wherein.values.training import Card, said_label
+
+COLOURS = {"red": (250, 10, 10), "blue": (10, 10, 250), "green": (0, 160, 0)}
+
+
+def painted(folder: Path, name: str, colour: tuple[int, int, int], *, stripe: int) -> None:
+    """A picture of one colour with a grey stripe as wide as said, so that no two are alike."""
+    picture = np.full((64, 64, 3), colour, np.uint8)
+    picture[:, : 2 + stripe] = 128
+    folder.mkdir(parents=True, exist_ok=True)
+    PIL.Image.fromarray(picture).save(folder / f"{name}.png")
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Iterator[wherein.Collection]:
+    """Six pictures of each of three colours, indexed with the toy encoder."""
+    for colour, value in COLOURS.items():
+        for number in range(6):
+            painted(tmp_path / "photos", f"{colour}{number}", value, stripe=3 * number)
+    with wherein.open(tmp_path / "photos", create=True, encoder="toy") as opened:
+        opened.add(tmp_path / "photos", layers=("global", "patches", "thumbs"))
+        yield opened
+
+
+def tag_two_each(collection: wherein.Collection) -> None:
+    """Call the red ones `warm` and the blue ones `cold`: names that the encoder cannot know."""
+    collection.tag("warm", [f"red{n}.png" for n in range(4)])
+    collection.tag("cold", [f"blue{n}.png" for n in range(4)])
+
+
+def test_a_trained_label_finds_what_its_tag_means_and_says_how_sure_it_is(collection: wherein.Collection) -> None:
+    tag_two_each(collection)
+    card = collection.train("mood", "tags")
+    assert (card.spec, card.kind, card.images) == ("toy:mood", "head", 8)
+    assert [(one.label, one.right, one.wrong) for one in card.labels] == [("cold", 4, 4), ("warm", 4, 4)]
+    ranking = collection.search("label:warm", method="toy:mood", k=18)
+    assert {hit.image_id for hit in ranking[:6]} == {f"red{n}.png" for n in range(6)}
+    sure = {hit.image_id: hit.confidence for hit in ranking}
+    assert all(value is not None for value in sure.values())
+    assert min(float(sure[f"red{n}.png"] or 0) for n in range(6)) > max(
+        float(sure[f"blue{n}.png"] or 0) for n in range(6)
+    )
+    assert collection.search("label:cold", method="toy:mood", k=1, min_confidence=0.5)[0].image_id.startswith("blue")
+
+
+def test_plain_words_mean_what_they_meant_and_labels_add_to_them(collection: wherein.Collection) -> None:
+    tag_two_each(collection)
+    collection.train("mood")
+    plain = [(hit.image_id, hit.score) for hit in collection.search("green", k=18)]
+    assert [(hit.image_id, hit.score) for hit in collection.search("green", method="toy:mood", k=18)] == plain
+    both = collection.search(["label:warm", "green"], method="toy:mood", k=18)
+    assert both.score_kind == "standardised"
+    assert {hit.image_id for hit in both[:12]} == {f"{colour}{n}.png" for colour in ("red", "green") for n in range(6)}
+    located = collection.search("label:warm", method="toy:mood", k=1, locate=True)[0]
+    assert located.mask is not None
+
+
+@pytest.mark.parametrize(
+    ("ask", "method", "said"),
+    [
+        ("label:warm", "", "search with --method toy:mood"),
+        ("label:wram", "toy:mood", "Did you mean 'warm'?"),
+        ("label:lamp", "", "teach it first"),
+    ],
+)
+def test_a_label_that_is_not_known_is_answered_with_the_way_out(
+    collection: wherein.Collection, ask: str, method: str, said: str
+) -> None:
+    tag_two_each(collection)
+    collection.train("mood")
+    with pytest.raises(QueryError, match=said.replace("?", r"\?")):
+        collection.search(ask, method=method)
+
+
+@pytest.mark.parametrize(
+    "name", ["dense", "toy", "patches", "sp", "dba", "8", "no spaces", "", "a/b", "../x", "a:b", "x" * 65]
+)
+def test_names_that_cannot_be_written_or_mean_something_already_are_refused(
+    collection: wherein.Collection, name: str
+) -> None:
+    tag_two_each(collection)
+    with pytest.raises(InputError, match=r"taken|cannot be a name"):
+        collection.train(name)
+    assert collection.trained() == []
+
+
+def test_a_name_stands_after_the_last_colon() -> None:
+    assert split_spec("hf:org/name:pylons") == ("hf:org/name", "pylons")
+    check_name("pylons", "hf:org/name")
+    assert said_label(" Label: traffic cone ") == "traffic cone"
+    assert said_label("a label: on a box") is None
+
+
+def test_what_was_trained_is_listed_exported_taken_in_and_removed(collection: wherein.Collection) -> None:
+    tag_two_each(collection)
+    card = collection.train("mood")
+    (listed,) = collection.trained()
+    assert (listed.to_dict() | {"seconds": 0}) == (card.to_dict() | {"seconds": 0})
+    assert Card.from_dict(json.loads(json.dumps(listed.to_dict()))) == listed
+    data = collection.export_trained("mood")
+    collection.remove_trained("mood")
+    assert collection.trained() == []
+    with pytest.raises(SpecError, match="nothing is trained here yet"):
+        collection.trained_card("mood")
+    with pytest.raises(SpecError, match="toy:mood does not exist"):
+        collection.search("red", method="toy:mood")
+    assert collection.import_trained(data, name="again").spec == "toy:again"
+    assert collection.search("label:warm", method="toy:again", k=1)[0].image_id.startswith("red")
+    with pytest.raises(InputError, match="no archive"):
+        collection.import_trained(b"not a zip")
+
+
+def coco(entries: dict[str, list[tuple[str, list[float] | None]]]) -> dict[str, Any]:
+    """A COCO document of 64 × 64 images and what each shows."""
+    names = sorted({label for shown in entries.values() for label, _ in shown})
+    annotations = [
+        {"id": number, "image_id": image, "category_id": names.index(label), **({} if box is None else {"bbox": box})}
+        for number, (image, (label, box)) in enumerate(
+            (image, one) for image, shown in enumerate(entries.values()) for one in shown
+        )
+    ]
+    return {
+        "images": [{"id": n, "file_name": name, "width": 64, "height": 64} for n, name in enumerate(entries)],
+        "categories": [{"id": n, "name": name} for n, name in enumerate(names)],
+        "annotations": annotations,
+    }
+
+
+def test_a_coco_file_teaches_and_says_what_it_left_out(collection: wherein.Collection, tmp_path: Path) -> None:
+    shown: dict[str, list[tuple[str, list[float] | None]]] = {
+        f"red{n}.png": [("warm", [4.0, 4.0, 20.0, 20.0])] for n in range(3)
+    }
+    shown |= {f"blue{n}.png": [("cold", None)] for n in range(3)}
+    shown |= {"left.png": [("warm", None)], "green0.png": [("warm", [5.0, 5.0, 0.0, 9.0])], "green1.png": []}
+    file = tmp_path / "labels.json"
+    file.write_text(json.dumps(coco(shown)))
+    card = collection.train("boxed", file)
+    assert card.source == "labels.json"
+    assert [(one.label, one.right, one.wrong) for one in card.labels] == [("cold", 3, 5), ("warm", 3, 4)]
+    assert card.notes == (
+        "1 of 9 images of the file are not in the collection and were left out: left.png.",
+        "1 annotations were left out: their boxes are empty or outside the image.",
+    )
+
+
+def test_judgements_teach_their_query_as_a_label() -> None:
+    judged = {"a dog → a.jpg": [0.3, 1.0], "a dog → b.jpg": [0.2, 0.0], "a cat → b.jpg": [0.4, 1.0]}
+    examples = from_judgements([judged])
+    assert examples.labels == ("a cat", "a dog")
+    assert examples.marks.tolist() == [[0, 1], [1, -1]]
+    usable = examples.usable()
+    assert (usable.labels, usable.notes) == (("a dog",), ("a cat: left out, it has no wrong example.",))
+
+
+@pytest.mark.parametrize(
+    ("tagged", "said"),
+    [
+        ({}, "no image of the collection bears a label"),
+        ({"warm": ["red0.png"]}, "only one label is there \\(warm\\)"),
+        ({"warm": ["red0.png"], "cold": ["red0.png"]}, "nothing says what is not one"),
+    ],
+    ids=["no tags", "one tag", "two tags on the same images"],
+)
+def test_labels_that_teach_nothing_are_refused_with_the_way_out(
+    collection: wherein.Collection, tagged: dict[str, list[str]], said: str
+) -> None:
+    for tag, image_ids in tagged.items():
+        collection.tag(tag, image_ids)
+    with pytest.raises(InputError, match=said):
+        collection.train("mood")
+    assert collection.trained() == []
+    assert not (collection.folder / "kept" / "trained").exists()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        {"images": 3, "categories": [], "annotations": []},
+        {"images": [{"id": 1}], "categories": [], "annotations": []},
+        coco({"red0.png": [("warm", None)]}) | {"annotations": [{"image_id": 7, "category_id": 0}]},
+        coco({"red0.png": [("warm", None)]}) | {"annotations": ["?"]},
+    ],
+)
+def test_files_that_are_no_coco_are_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"COCO|not in the file"):
+        from_coco(broken, lambda name: name, name="labels.json")
+
+
+def test_images_that_left_since_they_were_labelled_are_counted(collection: wherein.Collection) -> None:
+    collection.search("red", k=1)
+    collection._curves.judge(
+        {
+            "toy text": {
+                f"warm → {name}": (0.5, right)
+                for name, right in [("red0.png", True), ("red1.png", True), ("blue0.png", False), ("gone.png", False)]
+            }
+        }
+    )
+    card = collection.train("mood", "judgements")
+    assert card.images == 3
+    assert card.notes[-1].startswith("1 labelled images are not in the collection any more")
+
+
+def test_a_stopped_training_goes_on_and_gives_the_same_numbers(collection: wherein.Collection) -> None:
+    tag_two_each(collection)
+    collection.tag("fresh", [f"green{n}.png" for n in range(3)])
+    uncut = collection.train("uncut")
+
+    def stop(progress: Progress) -> None:
+        if progress.done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collection.train("mood", on_progress=stop)
+    assert [card.name for card in collection.trained()] == ["uncut"]
+    told = list[int]()
+    card = collection.train("mood", on_progress=lambda progress: told.append(progress.done))
+    assert told == [3]  # two were known
+    assert card.labels == uncut.labels
+    first, second = (collection._here.numbers(name)["vectors"] for name in ("mood", "uncut"))
+    np.testing.assert_array_equal(first, second)
+    assert list((collection.folder / "derived" / "training").iterdir()) == []
+
+
+def test_another_training_does_not_take_up_what_was_left(tmp_path: Path) -> None:
+    one, other = (Checkpoint.of(tmp_path, "a", "toy", np.arange(n)) for n in (3, 4))
+    one.write({"x": np.arange(2)})
+    found = one.read()
+    assert found is not None
+    assert found["x"].tolist() == [0, 1]
+    assert other.read() is None
+    one.clear()
+    assert one.read() is None
+
+
+def test_held_out_values_are_those_of_a_training_without_the_example() -> None:
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((12, 6)).astype(np.float32)
+    right, usual = np.arange(12) < 5, Usual.of(random.standard_normal((40, 6)).astype(np.float32))
+    text = random.standard_normal(6).astype(np.float32)
+    learnt, by_text = learn_label(rows, right, usual, text=text)
+    together = learnt.plus(by_text, 0.3)
+    # A wrong example that is left out must leave the other weights as they were, so it is made to count nothing.
+    design = np.c_[usual.centred(np.concatenate([rows, usual.sample])), np.ones(52)]
+    from wherein.training import head
+
+    weights = np.r_[np.where(right, 1 / 5, (1 - head.UNLABELLED) / 7), np.full(40, head.UNLABELLED / 40)]
+    scores = usual.sample @ text
+    added = 0.3 * (np.concatenate([rows, usual.sample]) @ text - scores.mean()) / scores.std()
+    wanted = np.r_[np.where(right, 1.0, -1.0), np.full(40, -1.0)] - added
+    for left_out in (0, 7):
+        kept = weights.copy()
+        kept[left_out] = 0.0
+        gram = (design * kept[:, None]).T @ design + np.diag([head.RIDGE] * 6 + [1e-9])
+        found = np.linalg.solve(gram, (design * kept[:, None]).T @ wanted)
+        assert together.held_out[left_out] == pytest.approx(design[left_out] @ found + added[left_out], abs=1e-4)
+        if left_out == 0:
+            against = (design @ found + added)[5:12]
+            np.testing.assert_allclose(together.trials[0, 1:8], against, atol=1e-4)
+
+
+def test_standings_count_the_wrong_ones_above() -> None:
+    nan = np.nan
+    trials = np.array([[3, 1, 2], [1, 1, 2], [1, 5, nan], [nan, nan, nan]], np.float32)
+    assert standings(trials).tolist() == [1.0, pytest.approx(1 / 3), 0.5]
+
+
+def test_names_that_mean_nothing_are_learnt_from_examples_and_known_ones_lean_on_the_text() -> None:
+    random = np.random.default_rng(1)
+    centres = np.eye(16, dtype=np.float32)[:4]
+    rows = np.repeat(centres, 4, axis=0) + 0.9 * random.standard_normal((16, 16)).astype(np.float32)
+    marks = np.where(np.repeat(np.eye(4), 4, axis=0) > 0, 1, -1).astype(np.int8)
+    usual = Usual.of((centres[random.integers(0, 4, 300)] + 0.9 * random.standard_normal((300, 16))).astype(np.float32))
+    labels = list("abcd")
+    cosines = {
+        known: [
+            float(vector @ centre)
+            for vector, centre in zip(
+                learn_head(rows, marks, usual, labels=labels, texts=texts)[0].vectors, centres, strict=True
+            )
+        ]
+        for known, texts in ((True, centres), (False, centres[::-1].copy()))
+    }
+    assert np.mean(cosines[True]) > np.mean(cosines[False]) + 0.1
+    assert np.mean(cosines[False]) > 0.3
+
+
+def test_a_confidence_knows_how_common_the_right_ones_are() -> None:
+    curve = Curve(0.0, 4.0)
+    values = np.r_[np.full(10, 1.5), np.full(990, -1.5)].astype(np.float32)
+    moved = as_common_here(curve, values, share=0.5)
+    assert moved.slope == 4.0
+    assert moved.confidence(values).mean() == pytest.approx(0.01, abs=0.005)
+
+
+def test_tags_are_labels_and_only_the_wanted_ones_are_learnt() -> None:
+    examples = from_tags({"cat": ["1", "2"], "dog": ["2", "3"]})
+    assert examples.marks.tolist() == [[1, -1], [1, 1], [-1, 1]]
+    assert examples.usable(["dog"]).labels == ("dog",)
+    with pytest.raises(InputError, match="Did you mean 'dog'"):
+        examples.usable(["dgo"])
