@@ -352,9 +352,6 @@ class Collection(Inventory, Judging, Sharing, Learning):
             self._encoders[spec] = load(spec, threads=default_workers())
         return self._encoders[spec]
 
-    def _tagged(self, tag: str) -> list[str]:
-        return self.image_ids(tags=[tag])
-
     def _allowed(self, view: View, filter_: Filter, among: Sequence[str] | None) -> Mask | None:
         if filter_.empty and among is None:
             return None

@@ -27,7 +27,7 @@ from wherein.training.head import Learnt, Marks, Usual, learn_head, standings
 from wherein.training.kept import Arrays, Checkpoint, TrainedHere, check_name
 from wherein.values.method import Method
 from wherein.values.query import Query
-from wherein.values.records import Progress
+from wherein.values.records import Filter, Progress
 from wherein.values.training import Card, LabelFigures, said_label
 
 KINDS: Final = ("head", "adapter", "full")
@@ -159,7 +159,7 @@ class Learning:
         return from_coco(read_coco(path), self._resolved, name=str(path))
 
     def _tagged(self, tag: str) -> list[str]:
-        raise NotImplementedError
+        return [image_id for _, image_id in self._store.catalogue.live_images(Filter(tags=(tag,)))]
 
     def _resolved(self, name: str) -> str | None:
         try:
