@@ -318,3 +318,11 @@ def test_tags_are_labels_and_only_the_wanted_ones_are_learnt() -> None:
     assert examples.usable(["dog"]).labels == ("dog",)
     with pytest.raises(InputError, match="Did you mean 'dog'"):
         examples.usable(["dgo"])
+
+
+@pytest.mark.parametrize("kind", ["adapter", "full", ""])
+def test_a_kind_that_does_not_exist_is_refused(collection: wherein.Collection, kind: str) -> None:
+    tag_two_each(collection)
+    with pytest.raises(InputError, match="give one of head"):
+        collection.train("mood", kind=kind)
+    assert collection.trained() == []

@@ -35,9 +35,7 @@ def train(
     encoder: Annotated[
         str | None, typer.Option(help="The encoder to train on; by default the one that serves.")
     ] = None,
-    kind: Annotated[
-        str, typer.Option(help="head: labels, in seconds; adapter: embeddings moved; full: fine-tuning with torch.")
-    ] = "head",
+    kind: Annotated[str, typer.Option(help="What is trained: head, labels in seconds on stored embeddings.")] = "head",
     seed: Annotated[int, typer.Option(help="The same seed and data give the same numbers.")] = 0,
     collection: CollectionOption = None,
     json_: JsonOption = False,

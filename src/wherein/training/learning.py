@@ -30,7 +30,7 @@ from wherein.values.query import Query
 from wherein.values.records import Filter, Progress
 from wherein.values.training import Card, LabelFigures, said_label
 
-KINDS: Final = ("head", "adapter", "full")
+KINDS: Final = ("head",)
 SOURCES: Final = ("tags", "judgements")
 """Where labels come from, beside files and documents of COCO."""
 LabelSource = str | os.PathLike[str] | Mapping[str, Any]
