@@ -114,7 +114,7 @@ def test_a_single_tag_or_image_may_be_given_as_it_is(filled: wherein.Collection)
 def test_an_option_that_does_not_exist_is_answered_with_those_that_do(
     filled: wherein.Collection, wrong: dict[str, Any]
 ) -> None:
-    with pytest.raises(InputError, match=rf"{next(iter(wrong))}: no such option; known: after, among, .*tags"):
+    with pytest.raises(InputError, match=rf"{next(iter(wrong))}: no such option; known: after, all, among, .*tags"):
         filled.search("red", **wrong)
     with pytest.raises(
         InputError, match=rf"{next(iter(wrong))}: no such option; known: after, before, folder, min_side"

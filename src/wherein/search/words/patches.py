@@ -152,9 +152,11 @@ class PatchScorer(SampledScorer):
         under = _under(grid.shape[1:3], tile, ask.where)
         down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
         shares = under[down, across].ravel()
+        if not len(shares):
+            return
         usual = None if ask.usual is None else ask.usual[down, across].reshape(len(shares), -1)
         together, take_best = is_run(rows), ask.where is None or self._alone
-        for some in blocks(len(rows), size=len(shares) * grid.shape[-1] // _MORE) if len(shares) else ():
+        for some in blocks(len(rows), size=len(shares) * grid.shape[-1] // _MORE):
             picked = rows[some]
             patches = grid[picked[0] : picked[-1] + 1, down, across] if together else grid[picked, down, across]
             yield owners[some], ask.summed(patches, usual, None if take_best else shares / shares.sum())
