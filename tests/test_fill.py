@@ -132,6 +132,11 @@ def double(collection: wherein.Collection, image_id: str) -> None:
     db.close()
 
 
+def scores(collection: wherein.Collection, part: wherein.Part, method: str) -> dict[str, float]:
+    """What every image scores."""
+    return {hit.image_id: hit.score for hit in collection.search([part], method=method)}
+
+
 @pytest.mark.parametrize("mend", ["add", "compact", "check"])
 def test_rows_that_are_there_twice_are_noticed_and_mended(
     collection: wherein.Collection, folder: Path, paint: Paint, mend: str
@@ -141,10 +146,11 @@ def test_rows_that_are_there_twice_are_noticed_and_mended(
     collection.add(folder, layers=("global", "patches", "cells", "proposals", "static-5"))
     methods = ("whole", "patches", "static-5", "proposals", "static-5~crop")
     where = wherein.Part(text="red", where=wherein.Box(0, 0, 0.3, 1))
-    before = {method: [(h.image_id, h.score) for h in collection.search([where], method=method)] for method in methods}
+    before = {method: scores(collection, where, method) for method in methods}
     double(collection, "copy.png")
     assert collection.check(repair=False).doubled == 1
     getattr(collection, mend)()
     assert collection.check(repair=False).doubled == 0
-    after = {method: [(h.image_id, h.score) for h in collection.search([where], method=method)] for method in methods}
-    assert after == before
+    for method in methods:
+        # The two are the same picture: which of them comes first is decided by the last bit of a sum.
+        assert scores(collection, where, method) == pytest.approx(before[method], abs=1e-6), method
