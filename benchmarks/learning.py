@@ -3,7 +3,7 @@
     python benchmarks/learning.py TRAIN_FOLDER EVAL_FOLDER [--out out/learning] [--page PAGE.md] [--tune]
 
 Each set is halved by chance, five times. From one half 1, 2, 4, 8 and 16 examples of each label are taken, as far as it
-reaches; the other half is ranked for each label. The constants of `wherein.training.head` were chosen on underwater,
+reaches; the other half is ranked for each label. The constants of `wherein.search.head` were chosen on underwater,
 with a look at road, objects, clothes, scenes and food (`--tune` prints the last three); groceries, pets, waste and sea
 animals, which are `named`, were only reported. The encoder was trained on the named photographs with their names, so
 its zero-shot figure there is not one of unseen images.
@@ -25,8 +25,8 @@ import numpy as np
 import wherein
 from wherein.arrays import unit
 from wherein.encoders import load
-from wherein.training.fewshot import learn_feedback
-from wherein.training.head import Usual, average_precision, learn_head
+from wherein.search.fewshot import learn_feedback
+from wherein.search.head import Usual, average_precision, learn_head
 
 TUNED = ("clothing", "scenes6", "indianfood20")
 NAMED = ("grocery", "pets37", "trashnet", "seaanimals")

@@ -11,8 +11,8 @@ import pytest
 
 import wherein
 from wherein.errors import InputError, QueryError, SpecError
+from wherein.search.head import Usual, as_common_here, learn_head, learn_label, standings
 from wherein.training.examples import from_coco, from_judgements, from_tags
-from wherein.training.head import Usual, as_common_here, learn_head, learn_label, standings
 from wherein.training.kept import Checkpoint, check_name, split_spec
 from wherein.values.judgement import Curve
 from wherein.values.records import Progress
@@ -261,7 +261,7 @@ def test_held_out_values_are_those_of_a_training_without_the_example() -> None:
     together = learnt.plus(by_text, 0.3)
     # A wrong example that is left out must leave the other weights as they were, so it is made to count nothing.
     design = np.c_[usual.centred(np.concatenate([rows, usual.sample])), np.ones(52)]
-    from wherein.training import head
+    from wherein.search import head
 
     weights = np.r_[np.where(right, 1 / 5, (1 - head.UNLABELLED) / 7), np.full(40, head.UNLABELLED / 40)]
     scores = usual.sample @ text

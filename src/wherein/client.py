@@ -350,6 +350,8 @@ def _part(part: Part, uploads: list[tuple[str, bytes]]) -> dict[str, Any]:
     values: dict[str, Any] = {"weight": part.weight, "negative": part.negative}
     if part.text is not None:
         values["text"] = part.text
+    elif part.image_id is not None:
+        values["image_id"] = part.image_id
     elif part.image is not None:
         name = f"image-{len(uploads)}"
         uploads.append((name, _bytes(part.image)))

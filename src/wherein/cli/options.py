@@ -125,4 +125,4 @@ def _known_image(named: Path, collection: Collection) -> dict[str, Any]:
     known = collection.details(image_id)
     moment = "" if known.seconds is None else f"#t={known.seconds}"
     image = collection.thumb(image_id) if known.path is None else parse_image(f"{known.path}{moment}").image
-    return {"image": image, "name": image_id}
+    return {"image": image, "image_id": image_id}

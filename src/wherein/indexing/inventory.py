@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar, Unpack
 
-from wherein.errors import UnreadableImage
+from wherein.errors import ImageError, UnreadableImage
+from wherein.images.image import ImageLike
+from wherein.images.video import frame_at
 from wherein.indexing.layer_choice import describe_layers
 from wherein.indexing.names import by_ids, ids_of, unknown_names
 from wherein.indexing.scope import holds_anything
 from wherein.indexing.upkeep import Upkeep
 from wherein.layers import open_kind
 from wherein.options import Filters, lists_options, only_filters, require_tag
+from wherein.values.query import Part, marked
 from wherein.values.records import FOLDER, Details, Filter, Info
 
 T = TypeVar("T")
@@ -119,6 +122,26 @@ class Inventory(Upkeep):
         if original is None:
             raise UnreadableImage(f"{image_id}: was added from memory and has no file. Its thumbnail is kept.")
         return original.open()
+
+    def marks(self, *, right: Iterable[str] = (), wrong: Iterable[str] = ()) -> tuple[Part, ...]:
+        """Images of the collection that are right (✓) or wrong (✗), as parts of a query: `["a dog", *marks(…)]`.
+
+        From three right and one wrong on, a search learns from them what is meant; fewer only move the query.
+        """
+        each = [(image_id, True) for image_id in right] + [(image_id, False) for image_id in wrong]
+        return tuple(marked(image_id, self._picture(image_id), right=is_right) for image_id, is_right in each)
+
+    def _picture(self, image_id: str) -> ImageLike:
+        """An image to search with: its file, its frame, or the thumbnail where no file is left."""
+        seconds = self.details(image_id).seconds
+        try:
+            with self.open_file(image_id) as file:
+                return file.read() if seconds is None else frame_at(file, seconds).pixels
+        except ImageError:
+            thumb = self.thumb(image_id)
+            if thumb is None:
+                raise
+            return thumb
 
     def tag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Tag images; several tags on one image are fine."""

@@ -171,6 +171,8 @@ class Evidence:
 
     def _plain_kind(self, group: Group) -> str | None:
         """What is asked of whole images by a group; None where it cannot be measured."""
+        if group.learnt:
+            return None
         if not group.of_images:
             return "text" if self._bank is not None else None
         if self._source is None or self._source.count < FEWEST:

@@ -20,6 +20,7 @@ from wherein.layers import detail
 from wherein.limits import checkpoint
 from wherein.search.background import Background
 from wherein.search.clips import best_of_each, others_of
+from wherein.search.fewshot import known_marks, learn_feedback
 from wherein.search.local import LocalIndex, query_features
 from wherein.search.reading import read_query
 from wherein.search.sources import EmbeddingSource, FusedSource, Group, LocalSource, Source
@@ -122,8 +123,9 @@ def rank(
 ) -> Ranked:
     """The best k images, among those `allowed`; with `clips` (images,), the clip of each, one image of a clip."""
     query, read = read_query(query, encoder) if method.embeds else (query, ())
-    sources, groups = list[Source](), asked_groups(query, encoder, method) if method.embeds else []
+    sources, groups, learnt = list[Source](), list[Group](), tuple[str, ...]()
     if method.embeds:
+        groups, learnt = _learnt_groups(query, view, encoder, method)
         sources.append(EmbeddingSource(groups, view, encoder))
     examples = _examples(query, view.local, alone=not sources)
     if method.words is not None and view.local is not None and examples:
@@ -138,7 +140,7 @@ def rank(
     found = zip(top.images.tolist(), top.scores.tolist(), source.regions(top.images), strict=True)
     ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), source.kind, source)
     context = Context(query, method, encoder, view, examples, allowed if clips is None else hits, k)
-    said = read + unknown.notes + _too_plain(examples) + source.notes(top, k)
+    said = read + learnt + unknown.notes + _too_plain(examples) + source.notes(top, k)
     for step in steps:
         checkpoint()
         ranked = step(context, ranked)
@@ -197,8 +199,12 @@ def notes(query: Query, method: Method) -> tuple[str, ...]:
 
 def asked_groups(query: Query, encoder: Encoder, method: Method) -> list[Group]:
     """Parts by sign, modality and place; the first group always looks for something."""
+    return _groups_of(query.parts, encoder, method)
+
+
+def _groups_of(asked: Sequence[Part], encoder: Encoder, method: Method) -> list[Group]:
     gathered = dict[tuple[bool, int, Box | None], list[Part]]()
-    for part in query.parts:
+    for part in asked:
         kind = _IMAGE if part.image is not None else _TEXT if part.trained_label is None else _LABEL
         gathered.setdefault((part.negative, kind, part.where), []).append(part)
     groups = []
@@ -206,6 +212,25 @@ def asked_groups(query: Query, encoder: Encoder, method: Method) -> list[Group]:
         vectors = _embed_images(parts, encoder, method) if kind == _IMAGE else _embed_texts(parts, encoder, method)
         groups.append(_group(vectors, parts, where, method))
     return groups
+
+
+def _learnt_groups(query: Query, view: View, encoder: Encoder, method: Method) -> tuple[list[Group], tuple[str, ...]]:
+    """The groups to search with, and what a person is told: learnt from marked images where there are enough of them.
+
+    What a classifier cannot learn from (regions, places, texts to avoid) is looked for or avoided beside it.
+    """
+    marks = known_marks(query, view)
+    if marks is None:
+        return asked_groups(query, encoder, method), ()
+    words = [part for part in marks.others if part.text is not None and not part.negative and part.where is None]
+    rest = [part for part in marks.others if part not in words]
+    text = None
+    if words:
+        weights = np.array([[part.weight] for part in words], np.float32)
+        text = unit((weights * _embed_texts(words, encoder, method)).sum(axis=0))
+    vector = learn_feedback(marks.right, marks.wrong, view.layers.others, text=text)
+    learnt = Group(vector[None], None, 1.0, of_images=True, learnt=True)
+    return [learnt, *_groups_of(rest, encoder, method)], (marks.note,)
 
 
 def _group(vectors: Floats, parts: Sequence[Part], where: Box | None, method: Method) -> Group:

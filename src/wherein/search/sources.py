@@ -45,6 +45,8 @@ class Group:
     """Whether it is of examples, not of texts."""
     of_regions: bool = False
     """Whether a part of an example is meant."""
+    learnt: bool = False
+    """Whether it was learnt from right and wrong images: cosines with it are spread as those of no example are."""
 
 
 class Source(Protocol):

@@ -1,4 +1,4 @@
-"""A request → a query → a page of a ranking. Marks on hits become parts, as Rocchio's feedback does."""
+"""A request → a query → a page of a ranking. Marks on hits become parts."""
 
 from __future__ import annotations
 
@@ -34,13 +34,10 @@ from wherein.server.shapes import (
 )
 from wherein.values.judgement import Judgement
 from wherein.values.masks import from_rle
-from wherein.values.query import Part, Query, parse_text
+from wherein.values.query import Part, Query, marked, parse_text
 from wherein.values.ranking import Hit, Ranking
 from wherein.values.region import Box, place
 
-# Rocchio's classical weights: what is liked counts nearly as much as the query, what is disliked much less.
-LIKED_WEIGHT: Final = 0.75
-DISLIKED_WEIGHT: Final = 0.25
 _MATCHED_SIDE: Final = 1024
 """The longer side, about, of an image whose points are matched; no family of local features looks at more."""
 _LOCATED_AT_ONCE: Final = 6
@@ -223,10 +220,9 @@ def _query(
     served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
 ) -> Query:
     parts = [_part(served, collection, part, uploads, max_pixels=max_pixels) for part in asked.parts]
-    marks = [(asked.liked, LIKED_WEIGHT, False), (asked.disliked, DISLIKED_WEIGHT, True)]
     parts += [
-        Part(image=example_of(collection, image_id), weight=weight, negative=negative, name=image_id)
-        for image_ids, weight, negative in marks
+        marked(image_id, example_of(collection, image_id), right=right)
+        for image_ids, right in ((asked.liked, True), (asked.disliked, False))
         for image_id in image_ids
     ]
     return Query(tuple(parts))
@@ -269,7 +265,7 @@ def _part(
         negative=part.negative,
         where=where,
         mask=_mask(part),
-        name=part.image_id,
+        image_id=part.image_id,
     )
 
 

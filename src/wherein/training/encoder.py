@@ -16,7 +16,7 @@ from wherein.encoders.reading import Reads
 from wherein.encoders.words import KnowsWords
 from wherein.errors import QueryError, SpecError, did_you_mean
 from wherein.images.image import Image, Pixels
-from wherein.training.head import Head
+from wherein.search.head import Head
 from wherein.training.kept import Arrays
 from wherein.values.judgement import Curve
 from wherein.values.training import LABEL_PREFIX, Card, said_label

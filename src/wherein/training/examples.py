@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.errors import InputError, RegionError, did_you_mean
-from wherein.training.head import Marks
+from wherein.search.head import Marks
 from wherein.values.judgement import ARROW
 from wherein.values.region import Box
 

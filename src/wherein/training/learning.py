@@ -17,13 +17,13 @@ from wherein.encoders import Encoder
 from wherein.errors import ImageNotFound, InputError
 from wherein.index.rows import RowTable
 from wherein.indexing.names import ids_of
+from wherein.search.head import Learnt, Marks, Usual, learn_head, standings
 from wherein.search.judgements import Curves
 from wherein.search.scorers import RowScorer
 from wherein.search.views import Views
 from wherein.store.store import Store
 from wherein.training.encoder import TrainedEncoder, head_numbers, require_no_labels, trained_encoder
 from wherein.training.examples import Examples, from_coco, from_judgements, from_tags, read_coco
-from wherein.training.head import Learnt, Marks, Usual, learn_head, standings
 from wherein.training.kept import Arrays, Checkpoint, TrainedHere, check_name
 from wherein.values.method import Method
 from wherein.values.query import Query

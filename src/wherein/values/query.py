@@ -33,6 +33,10 @@ _WEIGHT: Final = re.compile(r"^(?P<rest>.+)\^(?P<weight>[-+]?\d*\.?\d+)$", re.DO
 _MASK: Final = re.compile(r"^(?P<file>.+)#mask=(?P<mask>.+)$", re.DOTALL)
 _BOX: Final = re.compile(r"^(?P<file>.+)#(?P<box>[-+0-9.,eE ]+)$", re.DOTALL)
 
+# Rocchio's classical weights: what is right counts nearly as much as the query, what is wrong much less.
+RIGHT_WEIGHT: Final = 0.75
+WRONG_WEIGHT: Final = 0.25
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
@@ -50,7 +54,9 @@ class Part:
     mask: MaskLike | None = None
     """The pixels of the example that are meant: bool (h, w) at any resolution of its aspect, or a picture of them."""
     name: str | None = None
-    """What the image is called; None: the path of its file, or `image`."""
+    """What the image is called; None: its id, the path of its file, or `image`."""
+    image_id: str | None = None
+    """Which image of the searched collection it is; a search learns from several of those (docs/search.md)."""
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.image is None):
@@ -65,6 +71,8 @@ class Part:
             raise QueryError(f"box = {self.box!r}: a box is a Box, as wherein.Box(0, 0, 0.5, 1).")
         if self.box is not None and self.image is None:
             raise QueryError("a box belongs to an example image: give the part an image.")
+        if self.image_id is not None and self.image is None:
+            raise QueryError(f"image_id = {self.image_id!r}: belongs to an example image: give the part an image.")
         if self.mask is not None and (self.image is None or self.box is not None):
             raise QueryError("a mask belongs to an example image, and says more than a box: give the image and no box.")
         if not isinstance(self.where, Box | None):
@@ -88,8 +96,8 @@ class Part:
 
     @property
     def _called(self) -> str:
-        if self.name is not None:
-            return self.name
+        if self.name is not None or self.image_id is not None:
+            return self.name or self.image_id or "image"
         return os.fspath(self.image) if isinstance(self.image, str | os.PathLike) else "image"
 
     @property
@@ -157,6 +165,11 @@ class Query:
                 "image), a Part, or a list of those."
             )
         return cls((Part(image=query),))  # type: ignore[arg-type]
+
+
+def marked(image_id: str, image: ImageLike, *, right: bool) -> Part:
+    """An image of the collection that a person marked as right (✓) or wrong (✗), as a part of a query."""
+    return Part(image=image, weight=RIGHT_WEIGHT if right else WRONG_WEIGHT, negative=not right, image_id=image_id)
 
 
 def parse_text(text: str) -> Part:

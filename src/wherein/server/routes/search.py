@@ -101,7 +101,10 @@ async def export_hits(
 
 @router.post("/collections/{name}/feedback")
 async def feedback(served: ServedHere, library: LibraryHere, asked: SearchIn) -> RankingOut:
-    """Search again with what was liked and disliked: a liked image counts 0.75, a disliked one −0.25."""
+    """Search again with what was liked and disliked: a liked image counts 0.75, a disliked one −0.25.
+
+    From three liked and one disliked on, the search learns from them what is meant, and says so in its notes.
+    """
     if not asked.liked and not asked.disliked:
         raise Problem(422, "feedback needs marks: name images in `liked` or `disliked`.")
     return await ask(served, asked, {}, max_pixels=library.settings.max_upload_pixels)
