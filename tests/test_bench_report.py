@@ -184,7 +184,7 @@ def test_every_option_of_bench_is_in_its_page() -> None:
     options = {
         flag
         for command in getattr(bench, "commands", {}).get("bench", bench).commands.values()
-        for option in command.params
+        for option in command.get_params(typer.Context(command))
         for flag in option.opts
         if flag.startswith("--")
     }

@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 
 from wherein import Box
-from wherein.bench.local.underwater import UnderwaterTask
+from wherein.bench.registry import load_task
 from wherein.bench.task import Options
 from wherein.errors import SpecError
 
@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def places(data: Path, **options: object) -> list[Box | None]:
-    task = UnderwaterTask.load("underwater", data, Options(**options))  # type: ignore[arg-type]
+    task = load_task("underwater", data, Options(**options))  # type: ignore[arg-type]
     return [question.query.parts[0].where for question in task.questions()]
 
 

@@ -101,10 +101,22 @@ def test_report_compares_runs(tmp_path: Path) -> None:
         (["nothing", "--method", "toy"], "no benchmark is called"),
         (["covers", "--method", "toy"], "the folder looks like captions"),
         (["captions", "--method", "what"], "nothing is called 'what'"),
-        (["captions", "--method", "toy", "--perturb", "x"], "not SHIFT,SIZE"),
-        (["captions", "--method", "toy", "--split", "val"], "captions has no option --split"),
+        (["underwater", "--method", "toy", "--perturb", "x"], "not SHIFT,SIZE"),
+        (["captions", "--method", "toy", "--split", "val"], "captions has no option --split; it has --distractors"),
+        (["captions", "--method", "toy", "--random-sets", "0"], "captions has no option --random-sets"),
+        (["searchad", "--method", "toy", "--random-sets", "0"], "draw at least one"),
+        (["searchad", "--method", "toy", "--split", "dev"], "--split dev is none of val, train, test"),
     ],
-    ids=["unknown benchmark", "wrong shape", "unknown method", "unreadable spread", "option of another benchmark"],
+    ids=[
+        "unknown benchmark",
+        "wrong shape",
+        "unknown method",
+        "unreadable spread",
+        "option of another benchmark",
+        "several runs of another benchmark",
+        "no runs at all",
+        "a word that is no choice",
+    ],
 )
 def test_bad_input_is_one_clear_line_and_code_2(tmp_path: Path, words: list[str], why: str) -> None:
     data = make_captions(tmp_path / "data")

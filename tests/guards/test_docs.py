@@ -46,7 +46,7 @@ def test_every_command_line_in_a_page_exists(page: Path) -> None:
         words = line.split()
         assert words[0] in first, line
         name = words[0] if words[0] in known else " ".join(words[:2])
-        options = {flag for option in known[name].params for flag in option.opts}
+        options = {flag for option in known[name].get_params(typer.Context(known[name])) for flag in option.opts}
         for word in re.findall(r"(?<=\s)--[a-z][a-z-]*", line.split("#")[0]):
             assert word in options, f"{line}: no option {word}"
 

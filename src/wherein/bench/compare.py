@@ -12,6 +12,7 @@ from wherein import Method
 from wherein.bench.boxes import best_iou, clipped
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.journal import Journal
+from wherein.bench.registry import TASKS, declared_options
 from wherein.bench.run import load_evaluation, read_json
 from wherein.bench.statistics import (
     Interval,
@@ -23,7 +24,6 @@ from wherein.bench.statistics import (
     wilcoxon,
 )
 from wherein.bench.subregion.dataset import FRAME_WH
-from wherein.bench.task import DEFAULTS
 from wherein.errors import DataError
 
 LOWER_IS_BETTER: Final = ("rank", "MNR", "MedR")
@@ -41,7 +41,9 @@ class Run:
     @property
     def conditions(self) -> dict[str, Any]:
         """What it was run on and with which options, defaults in words."""
-        return {"data": self.asked.get("data"), **DEFAULTS, **self.asked.get("options", {})}
+        declared = declared_options(self.evaluation.benchmark) if self.evaluation.benchmark in TASKS else ()
+        words = {one.name: one.default for one in declared if one.default is not None and not one.only_adds_figures}
+        return {"data": self.asked.get("data"), **words, **self.asked.get("options", {})}
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _require_one_truth(runs: Sequence[Run]) -> None:
     for what, found in (
         ("of different benchmarks", {run.evaluation.benchmark for run in runs}),
         ("scored by different protocols", {run.evaluation.protocol for run in runs}),
-        ("on different splits", {run.conditions["split"] for run in runs}),
+        ("on different splits", {run.conditions.get("split", "") for run in runs}),
     ):
         if len(found) > 1:
             raise DataError(f"runs {what} cannot be compared: {', '.join(sorted(found))}")

@@ -2,10 +2,9 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from wherein.bench.evaluate import PROTOCOLS
-from wherein.bench.task import Options, Task
+from wherein.bench.task import COMMON, Option, Options, Task
 from wherein.errors import SpecError
 
 TASKS: Final = {
@@ -31,13 +30,30 @@ TASKS: Final = {
 
 
 def load_task(benchmark: str, data: Path, options: Options | None = None) -> Task:
-    """The task of a benchmark on the data in a folder."""
+    """The task of a benchmark on the data in a folder; options that it does not declare are refused."""
+    asked = options or Options()
+    asked.check(declared_options(benchmark), benchmark=benchmark)
+    task: Task = _kind(benchmark).load(benchmark, data, asked)
+    return task
+
+
+def declared_options(benchmark: str) -> tuple[Option, ...]:
+    """Every option that a benchmark takes, as its task declares them."""
+    return (*_kind(benchmark).takes(benchmark), *COMMON)
+
+
+def every_option() -> dict[str, dict[str, Option]]:
+    """The options of all benchmarks: name → benchmark → what the option means there."""
+    found: dict[str, dict[str, Option]] = {}
+    for benchmark in TASKS:
+        for option in declared_options(benchmark):
+            found.setdefault(option.name, {})[benchmark] = option
+    return found
+
+
+def _kind(benchmark: str) -> Any:
+    """The class of a benchmark's task."""
     if benchmark not in TASKS:
         raise SpecError(f"no benchmark is called {benchmark!r}; choose one of {', '.join(TASKS)}")
-    asked = options or Options()
-    if asked.protocol not in (None, *PROTOCOLS):
-        raise SpecError(f"--protocol {asked.protocol} is none of {', '.join(PROTOCOLS)}")
     module, _, name = TASKS[benchmark].partition(":")
-    kind = getattr(import_module(f"wherein.bench.{module}"), name)
-    task: Task = kind.load(benchmark, data, asked)
-    return task
+    return getattr(import_module(f"wherein.bench.{module}"), name)

@@ -21,7 +21,7 @@ from wherein import Collection, Method, Query, Ranking
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.journal import Journal, SetupLog
 from wherein.bench.reference import reference, run_conditions
-from wherein.bench.registry import load_task
+from wherein.bench.registry import declared_options, load_task
 from wherein.bench.report import json_safe
 from wherein.bench.staging import Stage, reduce
 from wherein.bench.task import Answers, Options, Question, Task
@@ -66,7 +66,7 @@ class Plan:
             "benchmark": self.benchmark,
             "data": str(self.data.absolute()),
             "method": self.method,
-            "options": json.loads(json.dumps(self.options.asking())),
+            "options": json.loads(json.dumps(self.options.asking(declared_options(self.benchmark)))),
         }
 
 

@@ -7,14 +7,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from wherein.bench.boxes import PERTURBATIONS, SEEDS
+from wherein.bench.captioned.dataset import LANGUAGES
 from wherein.bench.evaluation import Curve, Evaluation
+from wherein.bench.registry import declared_options
 from wherein.bench.run import Plan, Step, Watch, run, write_json
 from wherein.bench.tables import SET_ASIDE, is_figure
+from wherein.bench.task import Options, require_declared
 from wherein.errors import SpecError
 
 RANDOM_SETS: Final = 20
 WORDINGS: Final = ("first-keyword", "keywords", "all", *(f"text-{number}" for number in range(1, 8)))
 """Each way to ask for a label of SearchAD, and each of its texts alone: at most three keywords, four descriptions."""
+EVERY_LANGUAGE: Final = "all"
 _GRID: Final = re.compile(r"(static-\d+)(?:@[\d.]+)?")
 
 
@@ -62,6 +67,41 @@ class Sweep:
                     for draw in range(draws)
                 ]
         return made
+
+
+def variant(benchmark: str, given: Mapping[str, Any]) -> tuple[Options, Sweep | None]:
+    """What a task is asked with, and what is varied, from the options that were given by name.
+
+    `{"modality": "vision", "random_sets": 20}` is one way to ask, in twenty runs.
+    """
+    declared = declared_options(benchmark)
+    require_declared(given, declared, benchmark=benchmark)
+    varied = {option.name for option in declared if option.varies}
+    asked = {name: value for name, value in given.items() if name not in varied}
+    every_language = asked.get("language") == EVERY_LANGUAGE
+    if every_language:
+        del asked["language"]
+    what = Sweep(languages=LANGUAGES) if every_language else _varied({name: given.get(name) for name in varied})
+    return Options(**asked), what
+
+
+def _varied(given: Mapping[str, Any]) -> Sweep | None:
+    """The sweep that the options which vary something ask for."""
+    sets, perturb, overlaps = given.get("random_sets"), given.get("perturb") or (), given.get("overlaps")
+    if given.get("prompts"):
+        if sets is not None or perturb or overlaps:
+            raise SpecError("--prompts varies the texts alone; leave --random-sets, --perturb and --overlaps away")
+        return Sweep(texts=WORDINGS)
+    if sets is None and not perturb and overlaps is None:
+        return None
+    if sets is not None and sets < 1:
+        raise SpecError(f"--random-sets {sets}: draw at least one; the paper draws {RANDOM_SETS}")
+    spreads = PERTURBATIONS if "paper" in perturb else tuple(map(parse_spread, perturb))
+    try:
+        levels = tuple(float(word) for word in overlaps.split(",")) if overlaps else ()
+    except ValueError:
+        raise SpecError(f"--overlaps {overlaps!r} is not a list of fractions such as 0,0.1,0.2") from None
+    return Sweep(overlaps=levels, perturbations=spreads, draws=sets or (SEEDS if spreads else 1))
 
 
 def _folder(name: str) -> str:

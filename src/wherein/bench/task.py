@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from wherein import Hit, Method, Query, Ranking
+from wherein.bench.evaluate import PROTOCOLS
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation
 from wherein.errors import SpecError
 
@@ -44,13 +46,74 @@ class Search(Protocol):
         ...
 
 
-DEFAULTS: Final = {"split": "val", "modality": "language", "texts": "all", "task": "database"}
-"""What None means, where an option has a word for it."""
+class Kind(Enum):
+    """What is written after an option."""
+
+    TEXT = "a text"
+    TEXTS = "a text, and the option may be repeated"
+    NUMBER = "a whole number"
+    FOLDER = "a folder"
+    FLAG = "nothing"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a benchmark, as its task declares it; `bench run` offers and checks it from this alone."""
+
+    name: str
+    help: str
+    kind: Kind = Kind.TEXT
+    choices: tuple[str, ...] = ()
+    """The words that may be given; none where any text may."""
+    default: str | None = None
+    """The word for what is done where nothing is given."""
+    least: int | None = None
+    """The smallest number that may be given."""
+    only_adds_figures: bool = False
+    """Whether the answers stay the same: such an option can be added to a finished run."""
+    varies: bool = False
+    """Whether it asks for several runs, which differ in this."""
+    decides: tuple[str, ...] = ()
+    """The fields of `Options` that it decides, where that is not the one of its own name."""
+
+    @property
+    def flag(self) -> str:
+        """As it is written in a command: `--size-thirds`."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def explained(self) -> str:
+        """The help with the words that may be given: `what is searched: val (default), train or test`."""
+        words = [f"{word} (default)" if word == self.default else word for word in self.choices]
+        if words:
+            return f"{self.help}: {', '.join(words[:-1])} or {words[-1]}"
+        return f"{self.help} (may be repeated)" if self.kind is Kind.TEXTS else self.help
+
+
+LONGEST_SIDE: Final = Option(
+    "longest_side", "reduce every image to that many pixels first (forb's paper: 480)", Kind.NUMBER, least=16
+)
+OVERLAPS: Final = Option(
+    "overlaps", "overlaps of the method's grid, one run each, as 0,0.1,0.2 (subregion's paper)", varies=True
+)
+COMMON: Final = (LONGEST_SIDE, OVERLAPS)
+"""What every benchmark takes."""
+PROTOCOL: Final = Option(
+    "protocol", "how it is scored", choices=PROTOCOLS, default=PROTOCOLS[0], only_adds_figures=True
+)
+DISTRACTORS: Final = Option("distractors", "search the images of this folder as well", Kind.FOLDER)
+PERTURB: Final = Option(
+    "perturb",
+    "SHIFT,SIZE spread of the box, five draws each, or `paper` for all four levels",
+    Kind.TEXTS,
+    varies=True,
+    decides=("perturb", "draw"),
+)
 
 
 @dataclass(frozen=True)
 class Options:
-    """The papers' protocol variants; None is the benchmark's own protocol."""
+    """What a task is asked with: the papers' protocol variants; None is the benchmark's own protocol."""
 
     split: str | None = None
     modality: str | None = None
@@ -75,23 +138,29 @@ class Options:
         """The options that were asked for."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
-    def asking(self) -> dict[str, Any]:
+    def asking(self, declared: Sequence[Option]) -> dict[str, Any]:
         """The options that change an answer; the others only add figures."""
-        return {name: value for name, value in self.given().items() if name not in SCORING_OPTIONS}
+        figures = {option.name for option in declared if option.only_adds_figures}
+        return {name: value for name, value in self.given().items() if name not in figures}
 
-    def require_only(self, *known: str, benchmark: str) -> None:
-        """Refuse an option that the benchmark does not have."""
-        for name in self.given():
-            if name not in (*known, "longest_side"):
-                has = ", ".join(_flag(one) for one in (*known, "longest_side"))
-                raise SpecError(f"{benchmark} has no option {_flag(name)}; it has {has}")
+    def check(self, declared: Sequence[Option], *, benchmark: str) -> None:
+        """Refuse an option that the benchmark does not declare, and a word that is none of an option's choices."""
+        decided = {field for option in declared for field in option.decides or (option.name,)}
+        require_declared([name for name in self.given() if name not in decided], declared, benchmark=benchmark)
+        given = self.given()
+        for option in declared:
+            word = given.get(option.name)
+            if option.choices and word not in (None, *option.choices):
+                raise SpecError(f"{option.flag} {word} is none of {', '.join(option.choices)}")
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-SCORING_OPTIONS = ("protocol", "size_thirds", "confusion", "box_statistics")
+def require_declared(names: Iterable[str], declared: Sequence[Option], *, benchmark: str) -> None:
+    """Refuse the name of an option that the benchmark does not declare, with those it has."""
+    known = {option.name for option in declared}
+    for name in names:
+        if name not in known:
+            has = ", ".join(option.flag for option in declared)
+            raise SpecError(f"{benchmark} has no option --{name.replace('_', '-')}; it has {has}")
 
 
 @dataclass(frozen=True)
@@ -114,6 +183,11 @@ class Task(ABC):
     """A benchmark with its data, ready to be run."""
 
     benchmark: str
+
+    @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options of a benchmark, beside those that every one takes."""
+        return ()
 
     @property
     def searches_all(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wherein.cli.benchmark_options import BenchmarkCommand, given_options
 from wherein.cli.best import best
 from wherein.cli.options import JsonOption
 from wherein.cli.papers import papers
@@ -29,7 +30,7 @@ FormatOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the group `bench`."""
     group = typer.Typer(help="Run a method on a benchmark; compare runs.", no_args_is_help=True)
-    group.command()(run)
+    group.command(cls=BenchmarkCommand)(run)
     group.command()(report)
     group.command()(best)
     group.command()(papers)
@@ -39,6 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
+    context: typer.Context,
     benchmark: Annotated[
         str,
         typer.Argument(
@@ -55,130 +57,25 @@ def run(
         Path | None,
         typer.Option("--collection", help="Keep the images' collection here, not under --out: methods can share it."),
     ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="searchad: val (default), train or test; coco, flickr30k: test (default), val or train."),
-    ] = None,
-    modality: Annotated[
-        str | None, typer.Option(help="searchad: language (default), vision or multimodal queries.")
-    ] = None,
-    texts: Annotated[
-        str | None,
-        typer.Option(
-            help="searchad: first-keyword, keywords, all (default: with descriptions), or text-N: the N-th alone."
-        ),
-    ] = None,
-    random_sets: Annotated[
-        int | None, typer.Option(help="searchad: that many random support sets instead of the curated one (paper: 20).")
-    ] = None,
-    prompts: Annotated[
-        bool, typer.Option("--prompts", help="searchad: how much depends on the wording: one run per kind of text.")
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="Seed of the random support sets.")] = None,
-    size_thirds: Annotated[bool, typer.Option("--size-thirds", help="searchad: smallest and largest objects.")] = False,
-    confusion: Annotated[bool, typer.Option("--confusion", help="searchad: what the top 50 of a label show.")] = False,
-    perturb: Annotated[
-        list[str] | None,
-        typer.Option(help="subregion: SHIFT,SIZE spread of the box, five draws each; `paper` for all four levels."),
-    ] = None,
-    overlaps: Annotated[
-        str | None, typer.Option(help="subregion: overlaps of the method's grid to sweep, as 0,0.1,0.2.")
-    ] = None,
-    target_only: Annotated[
-        bool, typer.Option("--target-only", help="subregion: all frames but the target keep their whole-image score.")
-    ] = False,
-    box_statistics: Annotated[
-        bool, typer.Option("--box-statistics", help="subregion: IoU of boxes and grid cells.")
-    ] = False,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            help="proxford, prparis: database (default) or pairs; searchad: ranking (default) or localization."
-        ),
-    ] = None,
-    query: Annotated[
-        str | None, typer.Option(help="proxford, prparis: ask with the box (default) or the mask of each query.")
-    ] = None,
-    out_of_domain: Annotated[
-        Path | None,
-        typer.Option(help="forb: a folder of photos for which nothing should be found: thresholds from them."),
-    ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="xm3600: a code such as de (default en), or all for the mean of 36 languages.")
-    ] = None,
-    longest_side: Annotated[
-        int | None, typer.Option(min=16, help="Reduce every image to that many pixels first (forb's paper: 480).")
-    ] = None,
-    protocol: Annotated[str | None, typer.Option(help="Official benchmarks: official (default) or paper.")] = None,
-    distractors: Annotated[Path | None, typer.Option(help="Search the images of this folder as well.")] = None,
-    prompt: Annotated[
-        list[str] | None, typer.Option(help="classes, road: a text instead of the default ones; may be repeated.")
-    ] = None,
     json_: JsonOption = False,
     format_: FormatOption = None,
 ) -> None:
     """Index the data once, ask every query, write predictions, score them. A stopped run goes on when repeated."""
     from wherein.bench.report import chosen_format
     from wherein.bench.run import Plan
-    from wherein.bench.task import Options
+    from wherein.bench.sweep import variant
 
     shown = chosen_format(format_, json=json_)
-    options = Options(
-        split=split,
-        modality=modality,
-        texts=texts,
-        seed=seed,
-        prompt=tuple(prompt) if prompt else None,
-        target_only=target_only or None,
-        distractors=None if distractors is None else str(distractors.absolute()),
-        task=task,
-        query=query,
-        out_of_domain=None if out_of_domain is None else str(out_of_domain.absolute()),
-        language=None if language == "all" else language,
-        longest_side=longest_side,
-        protocol=protocol,
-        size_thirds=size_thirds or None,
-        confusion=confusion or None,
-        box_statistics=box_statistics or None,
-    )
+    options, sweep = variant(benchmark, given_options(context))
     where = out or default_out(benchmark, method)
     plan = Plan(benchmark=benchmark, data=data, method=method, out=where, options=options, home=collection)
-    evaluation = _run(
-        plan, _sweep(random_sets, perturb or [], overlaps, prompts=prompts, every_language=language == "all")
-    )
-    _print(evaluation, shown)
+    _print(_run(plan, sweep), shown)
     typer.echo(f"kept in {plan.out}; look at {plan.out / 'report.html'}", err=True)
 
 
 def default_out(benchmark: str, method: str) -> Path:
     """A folder per benchmark and method, below the working directory."""
     return Path("bench-runs") / benchmark / re.sub(r"[^\w.+@~-]+", "_", method)
-
-
-def _sweep(
-    random_sets: int | None, perturb: list[str], overlaps: str | None, *, prompts: bool, every_language: bool
-) -> Sweep | None:
-    from wherein.bench.boxes import PERTURBATIONS, SEEDS
-    from wherein.bench.captioned.dataset import LANGUAGES
-    from wherein.bench.sweep import WORDINGS, Sweep, parse_spread
-    from wherein.errors import SpecError
-
-    if prompts and (random_sets is not None or perturb or overlaps):
-        raise SpecError("--prompts varies the texts alone; leave --random-sets, --perturb and --overlaps away")
-    if every_language:
-        return Sweep(languages=LANGUAGES)
-    if prompts:
-        return Sweep(texts=WORDINGS)
-    if random_sets is None and not perturb and overlaps is None:
-        return None
-    if random_sets is not None and random_sets < 1:
-        raise SpecError(f"--random-sets {random_sets}: draw at least one; the paper draws 20")
-    spreads = PERTURBATIONS if "paper" in perturb else tuple(map(parse_spread, perturb))
-    try:
-        levels = tuple(float(word) for word in overlaps.split(",")) if overlaps else ()
-    except ValueError:
-        raise SpecError(f"--overlaps {overlaps!r} is not a list of fractions such as 0,0.1,0.2") from None
-    return Sweep(overlaps=levels, perturbations=spreads, draws=random_sets or (SEEDS if spreads else 1))
 
 
 def _run(plan: Plan, sweep: Sweep | None) -> Evaluation:

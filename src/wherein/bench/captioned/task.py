@@ -11,13 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wherein import Part, Query
-from wherein.bench.captioned.dataset import Captioned, load_crossmodal, load_karpathy
+from wherein.bench.captioned.dataset import SPLITS, Captioned, load_crossmodal, load_karpathy
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, QueryScore
 from wherein.bench.local.captions import recall_curve
-from wherein.bench.task import Answers, Options, Question, Search, Task
+from wherein.bench.task import Answers, Option, Options, Question, Search, Task
 from wherein.errors import DataError
 
 DEPTHS: Final = (1, 5, 10)
+ENGLISH: Final = "en"
+LANGUAGE: Final = Option(
+    "language", "a code such as de (default en), or all for the mean of 36 languages", default=ENGLISH
+)
+SPLIT: Final = Option("split", "what is searched", choices=SPLITS, default=SPLITS[0])
 FOLD: Final = 1000
 """Images of a fold: of COCO's 5,000 test images papers also report the mean over five folds."""
 
@@ -32,13 +37,16 @@ class CaptionedTask(Task):
     dataset: Captioned
 
     @classmethod
+    def takes(cls, benchmark: str, /) -> tuple[Option, ...]:
+        """A language of Crossmodal-3600, a split of the others."""
+        return (LANGUAGE,) if benchmark == "xm3600" else (SPLIT,)
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "CaptionedTask":
         """Read the captions of the split (Karpathy) or the language (Crossmodal-3600)."""
         if benchmark == "xm3600":
-            options.require_only("language", benchmark=benchmark)
-            return cls(benchmark, load_crossmodal(data, language=options.language or "en"))
-        options.require_only("split", benchmark=benchmark)
-        return cls(benchmark, load_karpathy(data, name=benchmark, split=options.split or "test"))
+            return cls(benchmark, load_crossmodal(data, language=options.language or ENGLISH))
+        return cls(benchmark, load_karpathy(data, name=benchmark, split=options.split or SPLITS[0]))
 
     def images(self) -> dict[str, Path]:
         """The images of the split."""

@@ -12,7 +12,7 @@ from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.forb import dataset as forb
 from wherein.bench.local.dataset import images_under
-from wherein.bench.task import Answers, Options, Question, Search, Task, kept_ranking
+from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Options, Question, Search, Task, kept_ranking
 from wherein.errors import DataError
 
 STRANGER: Final = "out-of-domain/"
@@ -21,6 +21,9 @@ STRANGER: Final = "out-of-domain/"
 DEPTH: Final = 10  # candidates per query in the result files, as the official ones have
 TAG: Final = "forb-distractor"
 PLACES: Final = (".", "images", "data", "database", "queries")
+OUT_OF_DOMAIN: Final = Option(
+    "out_of_domain", "a folder of photos for which nothing should be found: thresholds from them", Kind.FOLDER
+)
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,16 @@ class ForbTask(Task):
     """Images of other domains by their names, for which nothing should be found."""
 
     @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (
+            PROTOCOL,
+            OUT_OF_DOMAIN,
+        )
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "ForbTask":
         """Read the metadata."""
-        options.require_only("protocol", "out_of_domain", benchmark=benchmark)
         dataset = forb.load(data)
         if not dataset.database:
             raise DataError(

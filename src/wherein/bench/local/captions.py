@@ -12,7 +12,7 @@ from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
 from wherein.bench.local.dataset import Captions, files_of, images_under, load_captions
-from wherein.bench.task import Answers, Options, Question, Task, ranked_detail
+from wherein.bench.task import DISTRACTORS, Answers, Option, Options, Question, Task, ranked_detail
 
 RECALLS = (1, 5, 10)
 
@@ -25,9 +25,13 @@ class CaptionsTask(Task):
     dataset: Captions
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "CaptionsTask":
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (DISTRACTORS,)
+
+    @classmethod
+    def load(cls, benchmark: str, data: Path, _options: Options) -> "CaptionsTask":
         """Read the set by its shape."""
-        options.require_only("distractors", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_captions(data))
 
     def images(self) -> dict[str, Path]:

@@ -11,7 +11,7 @@ from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
 from wherein.bench.local.dataset import Classes, files_of, load_classes
-from wherein.bench.task import Answers, Options, Question, Task, kept_ranking
+from wherein.bench.task import Answers, Kind, Option, Options, Question, Task, kept_ranking
 from wherein.errors import SpecError
 
 PROMPT = "a photo of a {}"
@@ -26,9 +26,13 @@ class ClassesTask(Task):
     prompts: tuple[str, ...] = (PROMPT,)
 
     @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (Option("prompt", f"a text instead of {PROMPT!r}", Kind.TEXTS),)
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "ClassesTask":
         """Read the set by its shape."""
-        options.require_only("prompt", benchmark=benchmark)
         prompts = options.prompt or (PROMPT,)
         for prompt in prompts:
             if "{}" not in prompt:

@@ -12,7 +12,17 @@ from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.local.dataset import Example, Examples, files_of, load_examples, load_objects
-from wherein.bench.task import Answers, Options, Question, Task, kept_ranking, ranked_detail
+from wherein.bench.task import (
+    DISTRACTORS,
+    PROTOCOL,
+    Answers,
+    Option,
+    Options,
+    Question,
+    Task,
+    kept_ranking,
+    ranked_detail,
+)
 
 TOP = 5  # the k of mAP@5 and t-mAP@5
 
@@ -26,9 +36,16 @@ class ExamplesTask(Task):
     protocol: str = "official"
 
     @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (
+            DISTRACTORS,
+            PROTOCOL,
+        )
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "ExamplesTask":
         """Read the set by its shape."""
-        options.require_only("distractors", "protocol", benchmark=benchmark)
         dataset = load_objects(data) if benchmark == "objects" else load_examples(data, benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=dataset, protocol=options.protocol or "official")
 

@@ -12,7 +12,7 @@ from wherein.bench import metrics
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.local.dataset import Clip, Masks, files_of, load_masks, read_mask
 from wherein.bench.located import no_region_warning, region_ious
-from wherein.bench.task import Answers, Options, Question, Task, kept_ranking, ranked_detail
+from wherein.bench.task import DISTRACTORS, Answers, Option, Options, Question, Task, kept_ranking, ranked_detail
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,13 @@ class MasksTask(Task):
     dataset: Masks
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "MasksTask":
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (DISTRACTORS,)
+
+    @classmethod
+    def load(cls, benchmark: str, data: Path, _options: Options) -> "MasksTask":
         """Read the set by its shape."""
-        options.require_only("distractors", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_masks(data))
 
     def images(self) -> dict[str, Path]:

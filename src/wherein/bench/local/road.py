@@ -12,7 +12,7 @@ from wherein.bench import metrics
 from wherein.bench.evaluation import Curve, Evaluation, QueryScore
 from wherein.bench.local.dataset import Road, files_of, load_road, read_mask
 from wherein.bench.located import hit_point, no_region_warning
-from wherein.bench.task import Answers, Options, Question, Task, kept_ranking
+from wherein.bench.task import DISTRACTORS, Answers, Kind, Option, Options, Question, Task, kept_ranking
 
 # The language support set of the one label this set has; --prompt replaces it.
 PROMPTS: Final = (
@@ -33,9 +33,16 @@ class RoadTask(Task):
     prompts: tuple[str, ...] = PROMPTS
 
     @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (
+            Option("prompt", "a text instead of the default ones", Kind.TEXTS),
+            DISTRACTORS,
+        )
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "RoadTask":
         """Read the set by its shape."""
-        options.require_only("prompt", "distractors", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_road(data), prompts=options.prompt or PROMPTS)
 
     def images(self) -> dict[str, Path]:

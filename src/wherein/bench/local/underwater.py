@@ -16,7 +16,7 @@ from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.local.captions import kept_target, recall_curve
 from wherein.bench.local.dataset import Boxed, files_of, images_under, load_boxed
 from wherein.bench.located import hit_point, no_region_warning
-from wherein.bench.task import Answers, Options, Question, Task, ranked_detail
+from wherein.bench.task import DISTRACTORS, PERTURB, Answers, Option, Options, Question, Task, ranked_detail
 
 RECALLS = (1, 10)
 
@@ -30,9 +30,16 @@ class UnderwaterTask(Task):
     options: Options = field(default_factory=Options)
 
     @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (
+            PERTURB,
+            DISTRACTORS,
+        )
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "UnderwaterTask":
         """Read the set by its shape."""
-        options.require_only("perturb", "draw", "distractors", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=load_boxed(data), options=options)
 
     def images(self) -> dict[str, Path]:

@@ -16,13 +16,15 @@ from wherein.bench.located import hit_polygon, located
 from wherein.bench.pixel import dataset as pixel
 from wherein.bench.pixel.pictures import pair_pictures
 from wherein.bench.revisited.task import files_of_list, query_of, query_photos, write_ranks
-from wherein.bench.task import DEFAULTS, Answers, Options, Question, Search, Task
-from wherein.errors import DataError, SpecError
+from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, Option, Options, Question, Search, Task
+from wherein.errors import DataError
 
 DATABASE: Final = "database"
 PAIRS: Final = "pairs"
 BOX: Final = "box"
 MASK: Final = "mask"
+TASK: Final = Option("task", "what is asked", choices=(DATABASE, PAIRS), default=DATABASE)
+QUERY: Final = Option("query", "what each query is asked with", choices=(BOX, MASK), default=BOX)
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,19 @@ class PixelTask(Task):
     protocol: str = "official"
 
     @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (
+            TASK,
+            QUERY,
+            DISTRACTORS,
+            PROTOCOL,
+        )
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "PixelTask":
         """Read the truth and the pairs."""
-        options.require_only("task", "query", "distractors", "protocol", benchmark=benchmark)
-        kind = options.task or DEFAULTS["task"]
-        if kind not in (DATABASE, PAIRS):
-            raise SpecError(f"--task {kind} is none of {DATABASE}, {PAIRS}")
-        asked = options.query or BOX
-        if asked not in (BOX, MASK):
-            raise SpecError(f"--query {asked} is none of {BOX}, {MASK}")
+        kind, asked = options.task or DATABASE, options.query or BOX
         dataset = pixel.load(data, name=benchmark)
         absent = [number for number in range(len(dataset.truth.queries)) if number not in dataset.query_masks]
         if asked == MASK and absent:

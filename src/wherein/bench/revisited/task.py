@@ -12,7 +12,7 @@ from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import pixel_box
 from wherein.bench.revisited import dataset as revisited
-from wherein.bench.task import Answers, Options, Question, Task
+from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, Option, Options, Question, Task
 from wherein.errors import DataError
 
 SUFFIXES: Final = ("", ".jpg", ".jpeg", ".png", ".webp")
@@ -28,9 +28,16 @@ class RevisitedTask(Task):
     protocol: str = "official"
 
     @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (
+            DISTRACTORS,
+            PROTOCOL,
+        )
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "RevisitedTask":
         """Read the truth."""
-        options.require_only("distractors", "protocol", benchmark=benchmark)
         dataset = revisited.load(data, name=benchmark)
         return cls(benchmark=benchmark, root=data, dataset=dataset, protocol=options.protocol or "official")
 

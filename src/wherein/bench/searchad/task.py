@@ -16,15 +16,41 @@ from wherein.bench.located import located, no_region_warning, pixel_box
 from wherein.bench.searchad import dataset as searchad
 from wherein.bench.searchad.localization import localization, true_boxes
 from wherein.bench.searchad.variants import variants
-from wherein.bench.task import DEFAULTS, Answers, Options, Question, Search, Task
+from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Options, Question, Search, Task
 from wherein.errors import DataError, SpecError
 
-MODALITIES: Final = ("language", "vision", "multimodal")
 TEXTS: Final = ("first-keyword", "keywords", "all")
 ONE_TEXT: Final = "text-"
-TASKS: Final = ("ranking", "localization")
 Support = tuple[str, tuple[float, float, float, float]]
 EXAMPLES: Final = 5  # images of a random support set, as many as a curated one has
+OPTIONS: Final = (
+    Option("split", "what is searched", choices=("val", "train", "test"), default="val"),
+    Option("modality", "what is asked with", choices=("language", "vision", "multimodal"), default="language"),
+    Option(
+        "texts", "first-keyword, keywords, all (default: with descriptions), or text-N: the N-th alone", default="all"
+    ),
+    Option(
+        "random_sets",
+        "that many random support sets instead of the curated one (paper: 20)",
+        Kind.NUMBER,
+        varies=True,
+        decides=("draw",),
+    ),
+    Option(
+        "prompts",
+        "how much depends on the wording: one run per kind of text",
+        Kind.FLAG,
+        varies=True,
+        decides=("texts",),
+    ),
+    Option("seed", "seed of the random support sets", Kind.NUMBER),
+    Option("size_thirds", "smallest and largest objects", Kind.FLAG, only_adds_figures=True),
+    Option("confusion", "what the top 50 of a label show", Kind.FLAG, only_adds_figures=True),
+    Option("task", "what is scored", choices=("ranking", "localization"), default="ranking"),
+    PROTOCOL,
+)
+"""What can be asked for; the names of splits and modalities are those of the devkit."""
+_DEFAULTS: Final = {option.name: option.default for option in OPTIONS if option.default is not None}
 
 
 @dataclass(frozen=True)
@@ -36,24 +62,14 @@ class SearchADTask(Task):
     options: Options
 
     @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The paper's variants."""
+        return OPTIONS
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "SearchADTask":
         """Check the options; the files are read when they are needed."""
-        options.require_only(
-            "split",
-            "modality",
-            "texts",
-            "draw",
-            "seed",
-            "size_thirds",
-            "confusion",
-            "protocol",
-            "task",
-            benchmark=benchmark,
-        )
-        _one_of("--modality", options.modality, MODALITIES)
         _check_texts(options.texts)
-        _one_of("--task", options.task, TASKS)
-        _one_of("--split", options.split, (*searchad.SPLITS, "test"))
         if options.draw is not None and options.modality in (None, "language"):
             raise SpecError("random support sets are sets of examples; add --modality vision or multimodal")
         return cls(benchmark=benchmark, root=data, options=options)
@@ -61,7 +77,7 @@ class SearchADTask(Task):
     @property
     def split(self) -> str:
         """The split that is searched."""
-        return self.options.split or DEFAULTS["split"]
+        return self.options.split or _DEFAULTS["split"]
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -94,9 +110,9 @@ class SearchADTask(Task):
         return [Question(question_id=label, query=Query(parts=own)) for label, own in parts.items()]
 
     def _parts(self, support: searchad.SupportSet, drawn: Sequence[Support] | None) -> Iterator[Part]:
-        modality = self.options.modality or DEFAULTS["modality"]
+        modality = self.options.modality or _DEFAULTS["modality"]
         if modality != "vision":
-            for text in chosen_texts(support, self.options.texts or DEFAULTS["texts"]):
+            for text in chosen_texts(support, self.options.texts or _DEFAULTS["texts"]):
                 yield Part(text=text)
         if modality != "language":
             for name, xyxy in support.examples if drawn is None else drawn:
@@ -163,16 +179,12 @@ def _pixels(hit: Hit) -> list[float]:
     return [box.x1 * width, box.y1 * height, box.x2 * width, box.y2 * height]
 
 
-def _one_of(flag: str, value: str | None, known: Sequence[str]) -> None:
-    if value is not None and value not in known:
-        raise SpecError(f"{flag} {value} is none of {', '.join(known)}")
-
-
 def _check_texts(texts: str | None) -> None:
-    number = (texts or "").removeprefix(ONE_TEXT)
-    if texts is not None and texts.startswith(ONE_TEXT) and number.isdigit() and int(number) > 0:
+    if texts is None or texts in TEXTS:
         return
-    _one_of("--texts", texts, (*TEXTS, f"{ONE_TEXT}N") if texts not in TEXTS else TEXTS)
+    number = texts.removeprefix(ONE_TEXT)
+    if not texts.startswith(ONE_TEXT) or not number.isdigit() or int(number) < 1:
+        raise SpecError(f"--texts {texts} is none of {', '.join(TEXTS)}, {ONE_TEXT}N")
 
 
 def chosen_texts(support: searchad.SupportSet, texts: str) -> tuple[str, ...]:

@@ -16,10 +16,12 @@ from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.subregion import dataset as subregion
 from wherein.bench.subregion.contents import description_lengths
-from wherein.bench.task import Answers, Options, Question, Search, Task
+from wherein.bench.task import PERTURB, PROTOCOL, Answers, Kind, Option, Options, Question, Search, Task
 from wherein.errors import DataError, SpecError
 
 FRAME_FOLDERS: Final = ("frames", "keyframes", "images")
+TARGET_ONLY: Final = Option("target_only", "all frames but the target keep their whole-image score", Kind.FLAG)
+BOX_STATISTICS: Final = Option("box_statistics", "IoU of boxes and grid cells", Kind.FLAG, only_adds_figures=True)
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,18 @@ class SubRegionTask(Task):
     options: Options
 
     @classmethod
+    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+        """The options that it has."""
+        return (
+            PERTURB,
+            TARGET_ONLY,
+            BOX_STATISTICS,
+            PROTOCOL,
+        )
+
+    @classmethod
     def load(cls, benchmark: str, data: Path, options: Options) -> "SubRegionTask":
         """Read the annotations."""
-        options.require_only("perturb", "draw", "target_only", "box_statistics", "protocol", benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=subregion.load(data), options=options)
 
     @cached_property
