@@ -1,5 +1,7 @@
 """Few-shot search: what ✓ and ✗ on images of the collection teach, how it is told, and that un-marking undoes it."""
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 import wherein
+from wherein.cli import main
 from wherein.errors import ImageNotFound, QueryError
 from wherein.search.fewshot import learn_feedback
 from wherein.values.query import Part, Query
@@ -123,3 +126,29 @@ def test_marks_on_the_page_are_learned_from_and_unmarking_undoes_it(
         assert learned["notes"] == list(here.notes)
         assert asked(RIGHT[:2], WRONG) == before
         assert NOTE not in before["notes"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["as files", "as ids"])
+def test_the_command_learns_from_files_and_ids(
+    collection: wherein.Collection,
+    streets: Path,
+    inside: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def command(*words: str) -> object:
+        monkeypatch.setattr(sys, "argv", ["wherein", "search", "red", *words, "-c", str(streets), "--json"])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        return stopped.value.code
+
+    monkeypatch.chdir(streets if inside else streets.parent)
+    right, wrong = [f"--image={name}" for name in RIGHT], [f"--not={name}" for name in WRONG]
+    assert command(*right, *wrong, "-k", "6") in (None, 0)
+    written = capsys.readouterr()
+    assert f"note: {NOTE}" in written.err
+    found = json.loads(written.out)
+    assert {hit["image_id"] for hit in found["hits"]} == {f"meant{n}.png" for n in range(6)}
+    assert found["query"] == " + ".join(["red", *RIGHT, *(f"-{name}" for name in WRONG)])
+    assert command("--not=lost.png") == 2
+    assert "lost.png" in capsys.readouterr().err

@@ -67,14 +67,20 @@ def use_models(*, device: str | None, trust_remote_code: bool) -> None:
         allow_remote_code(True)
 
 
-def query_of(texts: list[str], images: list[str], avoided: list[str], file: Path | None, where: str | None) -> Query:
-    """What was asked for; a place that was given holds for every part that names none in a file."""
+def query_of(
+    texts: list[str], images: list[str], avoided: list[str], file: Path | None, where: str | None, *, ids: bool = False
+) -> Query:
+    """What was asked for; a place that was given holds for every part that names none in a file.
+
+    With `ids`, examples may be named by their ids, which `with_known_images` looks up.
+    """
     from dataclasses import replace
 
     from wherein.values.query import Query, parse_image, parse_negative, parse_text, read_query
     from wherein.values.region import place
 
-    parts = [*map(parse_text, texts), *map(parse_image, images), *map(parse_negative, avoided)]
+    negatives = [parse_negative(text, ids=ids) for text in avoided]
+    parts = [*map(parse_text, texts), *map(parse_image, images), *negatives]
     from_file = read_query(file).parts if file is not None else ()
     if where is not None:
         box = place(where)
@@ -98,30 +104,30 @@ def place_of(path: Path | None) -> Path:
 
 
 def with_known_images(query: Query, collection: Collection) -> Query:
-    """The query, its examples also named by their ids in the collection, where no file is called so."""
+    """The query, its examples known as images of the collection: by file, or by id where no file is called so."""
     from dataclasses import replace
 
     from wherein.values.query import Query
 
-    return Query(
-        tuple(
-            replace(part, **_known_image(part.image, collection))
-            if isinstance(part.image, Path) and not part.image.exists()
-            else part
-            for part in query.parts
-        )
+    known = (
+        replace(part, **_known_image(part.image, collection)) if isinstance(part.image, Path) else part
+        for part in query.parts
     )
+    return Query(tuple(known))
 
 
 def _known_image(named: Path, collection: Collection) -> dict[str, Any]:
-    """The image of an id and its name, as fields of a part; nothing where the collection has no such image."""
+    """Which image a file or an id is, as fields of a part; nothing where the collection has no such image."""
     from wherein.errors import ImageNotFound
     from wherein.values.query import parse_image
 
+    there = named.exists()
     try:
-        (image_id, *_) = collection.resolve(str(named))
+        (image_id, *_) = collection.resolve(named.absolute() if there else str(named))
     except ImageNotFound:
         return {}
+    if there:
+        return {"image_id": image_id, "name": str(named)}  # it is called as it was given
     known = collection.details(image_id)
     moment = "" if known.seconds is None else f"#t={known.seconds}"
     image = collection.thumb(image_id) if known.path is None else parse_image(f"{known.path}{moment}").image

@@ -48,7 +48,7 @@ def search(
             "--image", help="An example: a FILE or an image's id, FILE#x1,y1,x2,y2, FILE#mask=PNG or VIDEO#t=SECONDS."
         ),
     ] = None,
-    not_: Annotated[list[str] | None, typer.Option("--not", help="A text or a file to avoid.")] = None,
+    not_: Annotated[list[str] | None, typer.Option("--not", help="A text, a file or an image's id to avoid.")] = None,
     where: Annotated[
         str | None, typer.Option(help="Where it should be: x1,y1,x2,y2 in [0,1], or top-left, centre, …")
     ] = None,
@@ -102,7 +102,7 @@ def search(
 ) -> None:
     """Search by text, by example images and regions, by any sum of those. Exits 1 when nothing is found."""
     use_models(device=device, trust_remote_code=trust_remote_code)
-    asked = query_of(texts or [], images or [], not_ or [], query, where)
+    asked = query_of(texts or [], images or [], not_ or [], query, where, ids=True)
     with open_collection(collection) as opened:
         _prepare(opened, asked, method)
         ranking = opened.search(

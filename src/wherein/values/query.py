@@ -208,13 +208,13 @@ def _example(name: str) -> Part:
     return Part(image=frame_at(expanded(frame[0]), frame[1]).pixels, name=name)
 
 
-def parse_negative(text: str) -> Part:
-    """A text, or an image where a file of that name exists, to avoid."""
+def parse_negative(text: str, *, ids: bool = False) -> Part:
+    """A text, or an image where a file of that name exists, to avoid; with `ids` the id of an image may be named."""
     part = parse_image(text)
     if part.name is not None:
         return replace(part, negative=True)
     file = Path(str(part.image))
-    if os.path.isfile(file):  # noqa: PTH113
+    if os.path.isfile(file) or (ids and file.suffix.lower() in IMAGE_SUFFIXES):  # noqa: PTH113
         return replace(part, negative=True)
     if part.region is not None or file.suffix.lower() in IMAGE_SUFFIXES:
         raise QueryError(f"{file}: there is no such file to avoid. Check its path.")
