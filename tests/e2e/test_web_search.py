@@ -188,6 +188,17 @@ def test_marks_refine_at_once(page: Page) -> None:
     first(page, *TWO_PICTURES)
 
 
+def test_three_right_and_one_wrong_are_learned_from_until_one_is_taken_back(page: Page) -> None:
+    right = "".join(f"&liked={name}" for name in ("red.png", "trips/red-left.png", "trips/red-right.png"))
+    page.goto(address({"words": "red"}, more=f"{right}&disliked=blue.png"))
+    note = page.locator(".summary .note", has_text="learned what is meant from 3 right images (✓) and 1 wrong one (✗)")
+    expect(note).to_be_visible()
+    page.locator("[data-id='red.png']").hover()
+    page.locator("[data-id='red.png'] .yes").click()
+    expect(page.locator("[data-id='red.png'] .yes")).to_have_attribute("aria-pressed", "false")
+    expect(note).to_have_count(0)
+
+
 def test_filters_and_no_match(page: Page) -> None:
     page.goto(address({"words": "red"}))
     page.get_by_text("Filters").click()
