@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 import wherein
-from wherein.bench.evaluation import Curve, Evaluation
+from wherein.bench.evaluation import Evaluation, Line
 from wherein.bench.local.dataset import load_boxed, load_masks, load_road, read_mask
 from wherein.bench.metrics import average_precision, trapezoidal_ap
 from wherein.bench.plots import line_plot
 from wherein.bench.run import Plan, run
-from wherein.bench.task import Options
+from wherein.bench.task import Variant
 from wherein.encoders import load
 from wherein.images.image import decode
 from wherein.search.locating import locate_in, scene_of, sought_of
@@ -118,7 +118,7 @@ def folder(data: Path, method: str, out: Path, **options: Any) -> Path:
 def ran(data: Path, method: str, out: Path, **options: Any) -> Evaluation:
     """One run; the runs of a set share their index."""
     home = out / data.name / "index"
-    return run(Plan(data.name, data, method, folder(data, method, out, **options), Options(**options), home=home))
+    return run(Plan(data.name, data, method, folder(data, method, out, **options), Variant(**options), home=home))
 
 
 def masks(data: Path, out: Path) -> str:
@@ -299,7 +299,7 @@ def sweep(data: Path, out: Path, plot: Path, *, draws: int) -> str:
             values.append(float(np.mean(found)))
         rows.append([method, *map(_3, values)])
         curves.append(
-            Curve(
+            Line(
                 method,
                 "perturbation of the box (σ of its shift and of its size)",
                 "R@10",

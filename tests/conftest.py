@@ -317,10 +317,10 @@ def subregion_data(tmp_path: Path, colours: tuple[str, ...], paint: Paint) -> Pa
 def go() -> Callable[..., Evaluation]:
     """`go("covers", data, out, method="toy")` runs a benchmark; further words are its options."""
     from wherein.bench.run import Plan, run
-    from wherein.bench.task import Options
+    from wherein.bench.task import Variant
 
     def start(benchmark: str, data: Path, out: Path, *, method: str = "toy", **options: Any) -> Evaluation:
-        return run(Plan(benchmark=benchmark, data=data, method=method, out=out, options=Options(**options)))
+        return run(Plan(benchmark=benchmark, data=data, method=method, out=out, options=Variant(**options)))
 
     return start
 

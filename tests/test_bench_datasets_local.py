@@ -10,7 +10,7 @@ import pytest
 from wherein import Box
 from wherein.bench.local import dataset as local
 from wherein.bench.registry import TASKS, load_task
-from wherein.bench.task import Options
+from wherein.bench.task import Variant
 from wherein.errors import DataError, SpecError
 
 
@@ -112,9 +112,9 @@ def test_unknown_benchmarks_and_options_are_answered_with_the_known_ones(tmp_pat
     with pytest.raises(SpecError, match="captions, covers"):
         load_task("cover", tmp_path)
     with pytest.raises(SpecError, match="covers has no option --perturb; it has --distractors"):
-        load_task("covers", make_covers(tmp_path), Options(perturb=(0.1, 0.1)))
+        load_task("covers", make_covers(tmp_path), Variant(perturb=(0.1, 0.1)))
     with pytest.raises(SpecError, match="where the class name goes"):
-        load_task("classes", tmp_path, Options(prompt=("a photo",)))
+        load_task("classes", tmp_path, Variant(prompt=("a photo",)))
 
 
 def test_every_local_set_has_a_shape_and_a_task() -> None:

@@ -20,7 +20,7 @@ from wherein.bench.pixel.pictures import BOTH, FOUND, TRUE, overlay
 from wherein.bench.run import Plan, run
 from wherein.bench.searchad.variants import confusion, size_thirds
 from wherein.bench.subregion.task import target_only
-from wherein.bench.task import Options
+from wherein.bench.task import Variant
 from wherein.errors import DataError, SpecError
 
 Paint = Callable[..., Path]
@@ -232,7 +232,7 @@ def test_pairs_are_located_whatever_their_rank(
 
 def test_the_pairs_task_needs_only_the_images_of_its_pairs(tmp_path: Path, paint_square: Paint) -> None:
     data, home = make_revisited(tmp_path / "data", paint_square, labels=True), tmp_path / "home"
-    pairs = Plan("proxford", data, "toy:2+locate", tmp_path / "pairs", options=Options(task="pairs"), home=home)
+    pairs = Plan("proxford", data, "toy:2+locate", tmp_path / "pairs", options=Variant(task="pairs"), home=home)
     alone = run(replace(pairs, home=None)).scores["ious"]
     assert sorted(path.stem for path in (tmp_path / "pairs/images").iterdir()) == ["blue", "red", "reddish"]
     run(Plan("proxford", data, "toy:2+locate", tmp_path / "database", home=home))

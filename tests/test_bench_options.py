@@ -12,8 +12,8 @@ import typer.testing
 from wherein.bench.boxes import PERTURBATIONS, SEEDS
 from wherein.bench.captioned.dataset import LANGUAGES
 from wherein.bench.registry import TASKS, declared_options, every_option
-from wherein.bench.sweep import WORDINGS, Sweep, variant
-from wherein.bench.task import Kind, Options
+from wherein.bench.sweep import WORDINGS, Sweep, read_variant
+from wherein.bench.task import Kind, Variant
 from wherein.cli import app
 from wherein.errors import SpecError
 
@@ -24,7 +24,7 @@ def test_an_option_is_written_the_same_way_for_every_benchmark() -> None:
 
 
 def test_a_declared_option_decides_what_a_task_is_asked_with() -> None:
-    known = {field.name for field in fields(Options)}
+    known = {field.name for field in fields(Variant)}
     decided = {
         name
         for benchmark in TASKS
@@ -45,7 +45,7 @@ def test_a_default_is_one_of_the_choices() -> None:
 def test_the_help_names_every_benchmark_and_option() -> None:
     told = typer.testing.CliRunner().invoke(app, ["bench", "run", "--help"], env={"COLUMNS": "200"}).output
     for benchmark in TASKS:
-        assert benchmark in told.partition("Options:")[0]
+        assert benchmark in told.partition("Variant:")[0]
     for meanings in every_option().values():
         option = next(iter(meanings.values()))
         assert f"  {option.flag} " in told
@@ -53,15 +53,15 @@ def test_the_help_names_every_benchmark_and_option() -> None:
 
 
 def test_what_was_given_becomes_options_and_runs(tmp_path: Path) -> None:
-    assert variant("captions", {}) == (Options(), None)
-    assert variant("road", {"distractors": str(tmp_path)}) == (Options(distractors=str(tmp_path)), None)
+    assert read_variant("captions", {}) == (Variant(), None)
+    assert read_variant("road", {"distractors": str(tmp_path)}) == (Variant(distractors=str(tmp_path)), None)
     asked = {"modality": "vision", "seed": 0, "random_sets": 20}
-    assert variant("searchad", asked) == (Options(modality="vision", seed=0), Sweep(draws=20))
-    assert variant("searchad", {"prompts": True, "split": "val"}) == (Options(split="val"), Sweep(texts=WORDINGS))
-    assert variant("xm3600", {"language": "de"}) == (Options(language="de"), None)
-    assert variant("xm3600", {"language": "all"}) == (Options(), Sweep(languages=LANGUAGES))
+    assert read_variant("searchad", asked) == (Variant(modality="vision", seed=0), Sweep(draws=20))
+    assert read_variant("searchad", {"prompts": True, "split": "val"}) == (Variant(split="val"), Sweep(texts=WORDINGS))
+    assert read_variant("xm3600", {"language": "de"}) == (Variant(language="de"), None)
+    assert read_variant("xm3600", {"language": "all"}) == (Variant(), Sweep(languages=LANGUAGES))
     levels = Sweep(overlaps=(0.0, 0.1), perturbations=PERTURBATIONS, draws=SEEDS)
-    assert variant("subregion", {"overlaps": "0,0.1", "perturb": ("paper",)}) == (Options(), levels)
+    assert read_variant("subregion", {"overlaps": "0,0.1", "perturb": ("paper",)}) == (Variant(), levels)
 
 
 def kept(*words: str | Path) -> dict[str, object]:
@@ -111,4 +111,4 @@ def test_every_repeated_text_reaches_a_task(tmp_path: Path) -> None:
 )
 def test_what_a_benchmark_cannot_do_is_refused(benchmark: str, given: dict[str, object], why: str) -> None:
     with pytest.raises(SpecError, match=why):
-        variant(benchmark, given)
+        read_variant(benchmark, given)

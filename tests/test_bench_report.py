@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from wherein.bench.evaluation import Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import Evaluation, Line, QueryScore
 from wherein.bench.html import write_html
 from wherein.bench.plots import line_plots, matrix_plot
 from wherein.bench.reference import PaperTable
@@ -151,7 +151,7 @@ def test_latex_compiles_as_text_and_rows_have_every_cell() -> None:
 
 def test_html_is_self_contained_and_escapes_what_it_shows(tmp_path: Path) -> None:
     queries = (QueryScore("</script><b>", "easy", {"AP": 0.5}, {"text": "<i>cow</i>"}),)
-    curves = (Curve("easy & hard", "recall", "precision", [0.0, 1.0], [1.0, 0.2]),)
+    curves = (Line("easy & hard", "recall", "precision", [0.0, 1.0], [1.0, 0.2]),)
     path = tmp_path / "report.html"
     write_html(evaluation(FORB, queries=queries, curves=curves, warnings=("1 < 2",)), path, method="mini")
     text = path.read_text(encoding="utf-8")
@@ -194,18 +194,18 @@ def test_every_option_of_bench_is_in_its_page() -> None:
 
 def test_plots_of_nothing_are_nothing() -> None:
     assert line_plots(()) == ""
-    assert line_plots((Curve("empty", "x", "y", [], []),)) == ""
+    assert line_plots((Line("empty", "x", "y", [], []),)) == ""
 
 
 def test_curves_with_the_same_axes_share_a_plot() -> None:
-    same = [Curve(f"{i}", "recall", "precision", [0.0, 1.0], [1.0, 0.0]) for i in range(3)]
-    drawn = line_plots([*same, Curve("t", "threshold", "mAP", [-1.0, 2.0], [0.1, 0.1])])
+    same = [Line(f"{i}", "recall", "precision", [0.0, 1.0], [1.0, 0.0]) for i in range(3)]
+    drawn = line_plots([*same, Line("t", "threshold", "mAP", [-1.0, 2.0], [0.1, 0.1])])
     assert drawn.count("<svg") == 2
     assert drawn.count("<polyline") == 4
 
 
 def test_depths_that_span_decades_are_spaced_by_their_logarithm() -> None:
-    drawn = line_plots([Curve("found", "places", "recall", [1.0, 10.0, 100.0], [0.1, 0.2, 0.3])])
+    drawn = line_plots([Line("found", "places", "recall", [1.0, 10.0, 100.0], [0.1, 0.2, 0.3])])
     first, middle, last = (float(point.split(",")[0]) for point in re.search('points="([^"]+)', drawn)[1].split())  # type: ignore[index]
     assert middle == pytest.approx((first + last) / 2)
     assert [text for text in re.findall('text-anchor="middle">([^<]+)<', drawn) if text.isdigit()] == ["1", "10", "100"]

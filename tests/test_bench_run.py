@@ -15,7 +15,7 @@ from wherein.bench.evaluation import Evaluation
 from wherein.bench.journal import Journal
 from wherein.bench.run import Plan, load_evaluation, run
 from wherein.bench.staging import Stage
-from wherein.bench.task import Options
+from wherein.bench.task import Variant
 from wherein.errors import DataError, SpecError
 
 Paint = Callable[..., Path]
@@ -259,7 +259,7 @@ def test_a_refused_run_leaves_a_shared_collection_as_it_was(tmp_path: Path, sear
     plan = Plan("searchad", searchad_data, "toy", tmp_path / "val", home=home)
     first = run(plan).scores["overall"]
     before = sorted(path.relative_to(home) for path in home.rglob("*"))
-    for other in (Options(split="train"), Options(longest_side=16)):
+    for other in (Variant(split="train"), Variant(longest_side=16)):
         with pytest.raises(DataError, match="belongs to another run"):
             run(replace(plan, out=tmp_path / "other", options=other))
         assert sorted(path.relative_to(home) for path in home.rglob("*")) == before

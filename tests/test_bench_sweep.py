@@ -6,7 +6,7 @@ import pytest
 
 from wherein.bench.run import Plan
 from wherein.bench.sweep import Sweep, combined, parse_spread, sweep, with_overlap
-from wherein.bench.task import Options
+from wherein.bench.task import Variant
 from wherein.errors import SpecError
 
 
@@ -35,7 +35,7 @@ def test_figures_are_combined_one_by_one() -> None:
 
 
 def test_random_support_sets_give_mean_and_spread(tmp_path: Path, searchad_data: Path) -> None:
-    plan = Plan("searchad", searchad_data, "toy", tmp_path / "out", Options(modality="vision", seed=1))
+    plan = Plan("searchad", searchad_data, "toy", tmp_path / "out", Variant(modality="vision", seed=1))
     found = sweep(plan, Sweep(draws=3))
     summary = found.scores["random sets"]
     assert len(found.scores["runs"]["random sets"]) == 3

@@ -8,7 +8,7 @@ import pytest
 
 from wherein import Box
 from wherein.bench.registry import load_task
-from wherein.bench.task import Options
+from wherein.bench.task import Variant
 from wherein.errors import SpecError
 
 
@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def places(data: Path, **options: object) -> list[Box | None]:
-    task = load_task("underwater", data, Options(**options))  # type: ignore[arg-type]
+    task = load_task("underwater", data, Variant(**options))  # type: ignore[arg-type]
     return [question.query.parts[0].where for question in task.questions()]
 
 

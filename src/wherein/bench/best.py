@@ -11,7 +11,7 @@ from wherein.bench.html import page, section
 from wherein.bench.pictures import thumbnail
 from wherein.bench.registry import load_task
 from wherein.bench.tables import figure
-from wherein.bench.task import Options
+from wherein.bench.task import Variant
 from wherein.errors import DataError
 
 SHOWN: Final = 5
@@ -69,7 +69,7 @@ def _files(run: Run) -> dict[str, Path]:
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in run.asked["options"].items()
     }
-    return dict(load_task(run.evaluation.benchmark, data, Options(**known)).images())
+    return dict(load_task(run.evaluation.benchmark, data, Variant(**known)).images())
 
 
 def _row(run: Run, query: QueryScore, files: Mapping[str, Path], pictures: dict[str, str | None], *, k: int) -> str:

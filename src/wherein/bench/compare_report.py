@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from wherein.bench import html
 from wherein.bench.compare import LOWER_IS_BETTER, Comparison, figures_of, gain
-from wherein.bench.evaluation import Curve, QueryScore
+from wherein.bench.evaluation import Line, QueryScore
 from wherein.bench.plots import line_plots
 from wherein.bench.report import json_safe, latex_table, markdown_table, quiet_table, rich_table, terminal_text
 from wherein.bench.tables import Table, summary_rows
@@ -118,7 +118,7 @@ def delta_queries(comparison: Comparison) -> tuple[list[QueryScore], list[str], 
     return made, [*columns, *plain], columns
 
 
-def merged_curves(comparison: Comparison) -> list[Curve]:
+def merged_curves(comparison: Comparison) -> list[Line]:
     """The first curve of each kind of every run, named after the run."""
     found = []
     for run in comparison.runs:
@@ -127,7 +127,7 @@ def merged_curves(comparison: Comparison) -> list[Curve]:
             axes = (curve.x_label, curve.y_label)
             if axes not in seen:
                 seen.add(axes)
-                found.append(Curve(run.name, *axes, curve.x, curve.y))
+                found.append(Line(run.name, *axes, curve.x, curve.y))
     return found
 
 

@@ -20,7 +20,7 @@ class QueryScore:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Line:
     """One line of a plot: `y` against `x`, both in the order they are drawn."""
 
     name: str
@@ -41,7 +41,7 @@ class Evaluation:
     protocol: str
     scores: dict[str, Any]
     queries: tuple[QueryScore, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[Line, ...]
     warnings: tuple[str, ...]
     reference: tuple[PaperTable, ...] = ()
     conditions: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from wherein.bench.evaluation import Curve
+from wherein.bench.evaluation import Line
 
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 48, 14, 14, 40
@@ -52,7 +52,7 @@ def _thinned(count: int) -> list[int]:
     return [round(step * (count - 1) / (MOST_POINTS - 1)) for step in range(MOST_POINTS)]
 
 
-def line_plot(curves: Sequence[Curve]) -> str:
+def line_plot(curves: Sequence[Line]) -> str:
     """Curves that share their axes, in one plot with a legend."""
     x_scale = _Scale.of([value for curve in curves for value in curve.x])
     y_scale = _Scale.of([value for curve in curves for value in curve.y])
@@ -75,7 +75,7 @@ def line_plot(curves: Sequence[Curve]) -> str:
     return f"<figure>{svg}{_legend(curves)}</figure>"
 
 
-def _axes(curve: Curve, *, x: _Scale, y: _Scale) -> str:
+def _axes(curve: Line, *, x: _Scale, y: _Scale) -> str:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts = []
     for value in y.ticks():
@@ -99,7 +99,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _legend(curves: Sequence[Curve]) -> str:
+def _legend(curves: Sequence[Line]) -> str:
     if len(curves) == 1:
         return f"<figcaption>{escape(curves[0].name)}</figcaption>"
     items = "".join(
@@ -109,10 +109,10 @@ def _legend(curves: Sequence[Curve]) -> str:
     return f'<figcaption class="legend">{items}</figcaption>'
 
 
-def line_plots(curves: Sequence[Curve]) -> str:
+def line_plots(curves: Sequence[Line]) -> str:
     """Every curve, those with the same axes together, at most eight lines to a plot."""
 
-    def axes(curve: Curve) -> tuple[str, str]:
+    def axes(curve: Line) -> tuple[str, str]:
         return curve.x_label, curve.y_label
 
     drawn = []

@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from wherein.bench.task import COMMON, Option, Options, Task
+from wherein.bench.task import COMMON, Option, Task, Variant
 from wherein.errors import SpecError
 
 TASKS: Final = {
@@ -29,9 +29,9 @@ TASKS: Final = {
 }
 
 
-def load_task(benchmark: str, data: Path, options: Options | None = None) -> Task:
+def load_task(benchmark: str, data: Path, options: Variant | None = None) -> Task:
     """The task of a benchmark on the data in a folder; options that it does not declare are refused."""
-    asked = options or Options()
+    asked = options or Variant()
     asked.check(declared_options(benchmark), benchmark=benchmark)
     task: Task = _kind(benchmark).load(benchmark, data, asked)
     return task

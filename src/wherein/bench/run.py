@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import wherein
 from wherein import Collection, Method, Query, Ranking
-from wherein.bench.evaluation import Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import Evaluation, Line, QueryScore
 from wherein.bench.journal import Journal, SetupLog
 from wherein.bench.reference import reference, run_conditions
 from wherein.bench.registry import declared_options, load_task
 from wherein.bench.report import json_safe
 from wherein.bench.staging import Stage, reduce
-from wherein.bench.task import Answers, Options, Question, Task
+from wherein.bench.task import Answers, Question, Task, Variant
 from wherein.encoders import load
 from wherein.errors import DataError
 
@@ -51,7 +51,7 @@ class Plan:
     data: Path
     method: str
     out: Path
-    options: Options = field(default_factory=Options)
+    options: Variant = field(default_factory=Variant)
     home: Path | None = None  # of the collection, where runs share one
 
     @property
@@ -338,7 +338,7 @@ def load_evaluation(out: Path) -> tuple[str, Evaluation]:
         protocol=document["protocol"],
         scores=document["scores"],
         queries=tuple(QueryScore(**query) for query in document["queries"]),
-        curves=tuple(Curve(**curve) for curve in document["curves"]),
+        curves=tuple(Line(**curve) for curve in document["curves"]),
         warnings=tuple(document["warnings"]),
         reference=reference(benchmark, conditions),
         conditions=conditions,

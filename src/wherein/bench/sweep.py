@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from wherein.bench.boxes import PERTURBATIONS, SEEDS
 from wherein.bench.captioned.dataset import LANGUAGES
-from wherein.bench.evaluation import Curve, Evaluation
+from wherein.bench.evaluation import Evaluation, Line
 from wherein.bench.registry import declared_options
 from wherein.bench.run import Plan, Step, Watch, run, write_json
 from wherein.bench.tables import SET_ASIDE, is_figure
-from wherein.bench.task import Options, require_declared
+from wherein.bench.task import Variant, require_declared
 from wherein.errors import SpecError
 
 RANDOM_SETS: Final = 20
@@ -69,7 +69,7 @@ class Sweep:
         return made
 
 
-def variant(benchmark: str, given: Mapping[str, Any]) -> tuple[Options, Sweep | None]:
+def read_variant(benchmark: str, given: Mapping[str, Any]) -> tuple[Variant, Sweep | None]:
     """What a task is asked with, and what is varied, from the options that were given by name.
 
     `{"modality": "vision", "random_sets": 20}` is one way to ask, in twenty runs.
@@ -82,7 +82,7 @@ def variant(benchmark: str, given: Mapping[str, Any]) -> tuple[Options, Sweep | 
     if every_language:
         del asked["language"]
     what = Sweep(languages=LANGUAGES) if every_language else _varied({name: given.get(name) for name in varied})
-    return Options(**asked), what
+    return Variant(**asked), what
 
 
 def _varied(given: Mapping[str, Any]) -> Sweep | None:
@@ -174,7 +174,7 @@ def combined(documents: Sequence[Mapping[str, Any]], how: Any) -> dict[str, Any]
     return made
 
 
-def overlap_curves(what: Sweep, runs: Mapping[str, Any], method: str) -> tuple[Curve, ...]:
+def overlap_curves(what: Sweep, runs: Mapping[str, Any], method: str) -> tuple[Line, ...]:
     """R@100 of skippable annotations with long texts against overlap, one line per perturbation."""
     if len(what.overlaps) < 2:
         return ()
@@ -189,7 +189,7 @@ def overlap_curves(what: Sweep, runs: Mapping[str, Any], method: str) -> tuple[C
                 found.append((overlap, value))
         if found:
             x, y = ([float(pair[side]) for pair in found] for side in (0, 1))
-            curves.append(Curve(suffix.lstrip(", ") or method, "overlap", "R@100", x, y))
+            curves.append(Line(suffix.lstrip(", ") or method, "overlap", "R@100", x, y))
     return tuple(curves)
 
 

@@ -74,7 +74,7 @@ class Option:
     varies: bool = False
     """Whether it asks for several runs, which differ in this."""
     decides: tuple[str, ...] = ()
-    """The fields of `Options` that it decides, where that is not the one of its own name."""
+    """The fields of `Variant` that it decides, where that is not the one of its own name."""
 
     @property
     def flag(self) -> str:
@@ -112,7 +112,7 @@ PERTURB: Final = Option(
 
 
 @dataclass(frozen=True)
-class Options:
+class Variant:
     """What a task is asked with: the papers' protocol variants; None is the benchmark's own protocol."""
 
     split: str | None = None

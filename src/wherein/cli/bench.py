@@ -63,10 +63,10 @@ def run(
     """Index the data once, ask every query, write predictions, score them. A stopped run goes on when repeated."""
     from wherein.bench.report import chosen_format
     from wherein.bench.run import Plan
-    from wherein.bench.sweep import variant
+    from wherein.bench.sweep import read_variant
 
     shown = chosen_format(format_, json=json_)
-    options, sweep = variant(benchmark, given_options(context))
+    options, sweep = read_variant(benchmark, given_options(context))
     where = out or default_out(benchmark, method)
     plan = Plan(benchmark=benchmark, data=data, method=method, out=where, options=options, home=collection)
     _print(_run(plan, sweep), shown)

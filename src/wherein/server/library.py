@@ -1,4 +1,4 @@
-"""The served collections. Each has lanes for searching and one for looking things up; writes open their own handle."""
+"""The served collections. Each has lanes for searching and one for reading; writes open their own handle."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Served:
         self._seconds = seconds
         self._quick = Lane(folder, name=f"search {name}", opened=wherein.open(folder))
         self._slow = Lane(folder, name=f"slow search {name}")
-        self._look = Lane(folder, name=f"look {name}", opened=wherein.open(folder))
+        self._read = Lane(folder, name=f"read {name}", opened=wherein.open(folder))
         self._preparing, self._closed = ThreadPoolExecutor(1, f"prepare {name}"), threading.Event()
         self._listed: tuple[tuple[int, str], list[str]] | None = None
         self._info: tuple[int, Info] | None = None
@@ -122,9 +122,9 @@ class Served:
         with wherein.open(self.folder) as collection:
             collection.prepare(wanted.query, method=wanted.method, on_progress=step)
 
-    async def looking(self, call: Callable[[Collection], T]) -> T:
+    async def reading(self, call: Callable[[Collection], T]) -> T:
         """Run something quick that only reads."""
-        return await self._look.run(call, seconds=self._seconds)
+        return await self._read.run(call, seconds=self._seconds)
 
     async def writing(self, call: Callable[[Collection], T]) -> T:
         """Run something that writes, through a handle of its own; the other two see the change."""
@@ -138,39 +138,39 @@ class Served:
     async def listed(self, filters: dict[str, Any]) -> list[str]:
         """The ids that pass, looked up again only when the collection or the filters change."""
 
-        def look(collection: Collection) -> list[str]:
+        def read(collection: Collection) -> list[str]:
             key = (collection.version, repr(filters))
             if self._listed is None or self._listed[0] != key:
                 self._listed = (key, collection.image_ids(**filters))
             return self._listed[1]
 
-        return await self.looking(look)
+        return await self.reading(read)
 
     async def info(self) -> Info:
         """What the collection holds; counted again only when it changed."""
 
-        def look(collection: Collection) -> Info:
+        def read(collection: Collection) -> Info:
             if self._info is None or self._info[0] != collection.version:
                 self._info = (collection.version, collection.info())
             return self._info[1]
 
-        return await self.looking(look)
+        return await self.reading(read)
 
     async def living(self) -> frozenset[str]:
         """The ids of all images; looked up again only when the collection changed."""
 
-        def look(collection: Collection) -> frozenset[str]:
+        def read(collection: Collection) -> frozenset[str]:
             if self._living is None or self._living[0] != collection.version:
                 self._living = (collection.version, frozenset(collection.image_ids()))
             return self._living[1]
 
-        return await self.looking(look)
+        return await self.reading(read)
 
     def close(self) -> None:
         """Stop what runs, and close the handles."""
         self._closed.set()
         self._preparing.shutdown(wait=True, cancel_futures=True)
-        for lane in (self._quick, self._slow, self._look):
+        for lane in (self._quick, self._slow, self._read):
             lane.close()
 
     def keep_example(self, data: bytes, *, max_pixels: int) -> tuple[str, tuple[int, int]]:

@@ -61,14 +61,14 @@ class Thumbs:
         key = (served.name, image_id, side)
         known = self._kept.get(key)
 
-        def look(collection: Collection) -> Thumb:
+        def read(collection: Collection) -> Thumb:
             details = collection.details(image_id)
             etag = f'"{details.digest[:20]}-{"" if details.seconds is None else f"{details.seconds:g}-"}{side}"'
             if known is not None and known.etag == etag:
                 return replace(known, checked=time.monotonic())
             return Thumb(make(collection, image_id, side), etag, time.monotonic())
 
-        thumb = await served.looking(look)
+        thumb = await served.reading(read)
         self.hits, self.misses = self.hits + (thumb.etag == (known and known.etag)), self.misses + (known is None)
         self._keep(key, thumb)
         return thumb

@@ -14,7 +14,7 @@ from wherein import Part, Query
 from wherein.bench.captioned.dataset import SPLITS, Captioned, load_crossmodal, load_karpathy
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, QueryScore
 from wherein.bench.local.captions import recall_curve
-from wherein.bench.task import Answers, Option, Options, Question, Search, Task
+from wherein.bench.task import Answers, Option, Question, Search, Task, Variant
 from wherein.errors import DataError
 
 DEPTHS: Final = (1, 5, 10)
@@ -42,7 +42,7 @@ class CaptionedTask(Task):
         return (LANGUAGE,) if benchmark == "xm3600" else (SPLIT,)
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "CaptionedTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "CaptionedTask":
         """Read the captions of the split (Karpathy) or the language (Crossmodal-3600)."""
         if benchmark == "xm3600":
             return cls(benchmark, load_crossmodal(data, language=options.language or ENGLISH))

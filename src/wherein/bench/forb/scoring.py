@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wherein.bench import metrics
-from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.forb import dataset as forb
 from wherein.bench.reference import reference
 from wherein.errors import DataError
@@ -201,7 +201,7 @@ def _query_scores(
     return tuple(scored)
 
 
-def _curves(truth: forb.Forb, levels: NDArray[np.float64], thresholds: NDArray[np.float64]) -> tuple[Curve, ...]:
+def _curves(truth: forb.Forb, levels: NDArray[np.float64], thresholds: NDArray[np.float64]) -> tuple[Line, ...]:
     rates = metrics.rejection_rates().tolist()
     curves = []
     for (name, level), rows in _groups(truth).items():
@@ -209,8 +209,8 @@ def _curves(truth: forb.Forb, levels: NDArray[np.float64], thresholds: NDArray[n
         if name == "all" and len(scored):
             for line, k in enumerate(DEPTHS):
                 values = levels[:, line, scored].mean(axis=1).tolist()
-                curves.append(Curve(level, "false positive rate", f"mAP@{k}", rates, values))
-    curves.append(Curve("threshold", "false positive rate", "score threshold", rates, thresholds.tolist()))
+                curves.append(Line(level, "false positive rate", f"mAP@{k}", rates, values))
+    curves.append(Line("threshold", "false positive rate", "score threshold", rates, thresholds.tolist()))
     return tuple(curves)
 
 

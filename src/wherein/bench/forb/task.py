@@ -12,7 +12,7 @@ from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.forb import dataset as forb
 from wherein.bench.local.dataset import images_under
-from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Options, Question, Search, Task, kept_ranking
+from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Question, Search, Task, Variant, kept_ranking
 from wherein.errors import DataError
 
 STRANGER: Final = "out-of-domain/"
@@ -45,7 +45,7 @@ class ForbTask(Task):
         )
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "ForbTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "ForbTask":
         """Read the metadata."""
         dataset = forb.load(data)
         if not dataset.database:

@@ -10,9 +10,9 @@ import numpy as np
 
 from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Captions, files_of, images_under, load_captions
-from wherein.bench.task import DISTRACTORS, Answers, Option, Options, Question, Task, ranked_detail
+from wherein.bench.task import DISTRACTORS, Answers, Option, Question, Task, Variant, ranked_detail
 
 RECALLS = (1, 5, 10)
 
@@ -30,7 +30,7 @@ class CaptionsTask(Task):
         return (DISTRACTORS,)
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, _options: Options) -> "CaptionsTask":
+    def load(cls, benchmark: str, data: Path, _options: Variant) -> "CaptionsTask":
         """Read the set by its shape."""
         return cls(benchmark=benchmark, dataset=load_captions(data))
 
@@ -102,7 +102,7 @@ def score_captions(benchmark: str, targets: Mapping[str, tuple[str, str]], answe
     )
 
 
-def recall_curve(ranks: metrics.Floats, *, most: int, name: str = "targets found") -> Curve:
+def recall_curve(ranks: metrics.Floats, *, most: int, name: str = "targets found") -> Line:
     """The share of targets found within the first k places, against k."""
     ks = sorted({min(most, round(most ** (step / 60))) for step in range(61)})
-    return Curve(name, "places looked at", "recall", [float(k) for k in ks], [float(np.mean(ranks <= k)) for k in ks])
+    return Line(name, "places looked at", "recall", [float(k) for k in ks], [float(np.mean(ranks <= k)) for k in ks])

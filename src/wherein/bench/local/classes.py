@@ -9,9 +9,9 @@ import numpy as np
 
 from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Classes, files_of, load_classes
-from wherein.bench.task import Answers, Kind, Option, Options, Question, Task, kept_ranking
+from wherein.bench.task import Answers, Kind, Option, Question, Task, Variant, kept_ranking
 from wherein.errors import SpecError
 
 PROMPT = "a photo of a {}"
@@ -31,7 +31,7 @@ class ClassesTask(Task):
         return (Option("prompt", f"a text instead of {PROMPT!r}", Kind.TEXTS),)
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "ClassesTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "ClassesTask":
         """Read the set by its shape."""
         prompts = options.prompt or (PROMPT,)
         for prompt in prompts:
@@ -97,6 +97,6 @@ def score_classes(benchmark: str, class_of: Mapping[str, str], answers: Answers)
             )
             for n, (image_id, label) in enumerate(class_of.items())
         ),
-        curves=(Curve("mean over classes", "recall", "precision", metrics.RECALL_POINTS.tolist(), curve.tolist()),),
+        curves=(Line("mean over classes", "recall", "precision", metrics.RECALL_POINTS.tolist(), curve.tolist()),),
         warnings=(),
     )

@@ -10,16 +10,16 @@ import numpy as np
 
 from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.evaluation import Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Example, Examples, files_of, load_examples, load_objects
 from wherein.bench.task import (
     DISTRACTORS,
     PROTOCOL,
     Answers,
     Option,
-    Options,
     Question,
     Task,
+    Variant,
     kept_ranking,
     ranked_detail,
 )
@@ -44,7 +44,7 @@ class ExamplesTask(Task):
         )
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "ExamplesTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "ExamplesTask":
         """Read the set by its shape."""
         dataset = load_objects(data) if benchmark == "objects" else load_examples(data, benchmark=benchmark)
         return cls(benchmark=benchmark, dataset=dataset, protocol=options.protocol or "official")
@@ -140,9 +140,7 @@ def _best_distractor(kept: Mapping[str, Any], truth: Sequence[int]) -> float:
     return max((score for number, score in pairs if number not in known), default=-1.0)
 
 
-def _curves(
-    places: Sequence[metrics.Ints], truth: Sequence[Sequence[int]], levels: metrics.Floats
-) -> tuple[Curve, ...]:
+def _curves(places: Sequence[metrics.Ints], truth: Sequence[Sequence[int]], levels: metrics.Floats) -> tuple[Line, ...]:
     lines = [
         metrics.interpolated_precision(place, relevant=len(own))
         for place, own in zip(places, truth, strict=True)
@@ -150,8 +148,8 @@ def _curves(
     ]
     mean = np.mean(lines, axis=0) if lines else np.zeros(len(metrics.RECALL_POINTS))
     return (
-        Curve("mean over queries", "recall", "precision", metrics.RECALL_POINTS.tolist(), mean.tolist()),
-        Curve(
+        Line("mean over queries", "recall", "precision", metrics.RECALL_POINTS.tolist(), mean.tolist()),
+        Line(
             "kept above the threshold of each rate",
             "false positive rate",
             "mAP@5",

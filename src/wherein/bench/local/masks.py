@@ -9,10 +9,10 @@ import numpy as np
 
 from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.evaluation import Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Clip, Masks, files_of, load_masks, read_mask
 from wherein.bench.located import no_region_warning, region_ious
-from wherein.bench.task import DISTRACTORS, Answers, Option, Options, Question, Task, kept_ranking, ranked_detail
+from wherein.bench.task import DISTRACTORS, Answers, Option, Question, Task, Variant, kept_ranking, ranked_detail
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class MasksTask(Task):
         return (DISTRACTORS,)
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, _options: Options) -> "MasksTask":
+    def load(cls, benchmark: str, data: Path, _options: Variant) -> "MasksTask":
         """Read the set by its shape."""
         return cls(benchmark=benchmark, dataset=load_masks(data))
 
@@ -105,8 +105,8 @@ def score_masks(benchmark: str, clips: Sequence[Clip], answers: Answers) -> Eval
             for n, clip in enumerate(clips)
         ),
         curves=(
-            Curve("official, boxes", "IoU threshold", "mAP", thresholds, at_box.tolist()),
-            Curve("paper, masks", "IoU threshold", "mAP", thresholds, at_mask.tolist()),
+            Line("official, boxes", "IoU threshold", "mAP", thresholds, at_box.tolist()),
+            Line("paper, masks", "IoU threshold", "mAP", thresholds, at_mask.tolist()),
         ),
         warnings=no_region_warning(any(query.ious.any() for query in (*boxes, *masks)), "every IoU is 0"),
     )

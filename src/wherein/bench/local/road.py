@@ -9,10 +9,10 @@ import numpy as np
 
 from wherein import Hit, Part, Query
 from wherein.bench import metrics
-from wherein.bench.evaluation import Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Road, files_of, load_road, read_mask
 from wherein.bench.located import hit_point, no_region_warning
-from wherein.bench.task import DISTRACTORS, Answers, Kind, Option, Options, Question, Task, kept_ranking
+from wherein.bench.task import DISTRACTORS, Answers, Kind, Option, Question, Task, Variant, kept_ranking
 
 # The language support set of the one label this set has; --prompt replaces it.
 PROMPTS: Final = (
@@ -41,7 +41,7 @@ class RoadTask(Task):
         )
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "RoadTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "RoadTask":
         """Read the set by its shape."""
         return cls(benchmark=benchmark, dataset=load_road(data), prompts=options.prompt or PROMPTS)
 
@@ -101,6 +101,6 @@ def score_road(benchmark: str, odd: Sequence[str], answers: Answers) -> Evaluati
             )
             for image_id in odd
         ),
-        curves=(Curve(LABEL, "recall", "precision", metrics.RECALL_POINTS.tolist(), curve.tolist()),),
+        curves=(Line(LABEL, "recall", "precision", metrics.RECALL_POINTS.tolist(), curve.tolist()),),
         warnings=no_region_warning(any(v is not None for v in kept["inside"].values()), "pointing is 0"),
     )

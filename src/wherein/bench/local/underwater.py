@@ -16,7 +16,7 @@ from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.local.captions import kept_target, recall_curve
 from wherein.bench.local.dataset import Boxed, files_of, images_under, load_boxed
 from wherein.bench.located import hit_point, no_region_warning
-from wherein.bench.task import DISTRACTORS, PERTURB, Answers, Option, Options, Question, Task, ranked_detail
+from wherein.bench.task import DISTRACTORS, PERTURB, Answers, Option, Question, Task, Variant, ranked_detail
 
 RECALLS = (1, 10)
 
@@ -27,7 +27,7 @@ class UnderwaterTask(Task):
 
     benchmark: str
     dataset: Boxed
-    options: Options = field(default_factory=Options)
+    options: Variant = field(default_factory=Variant)
 
     @classmethod
     def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
@@ -38,7 +38,7 @@ class UnderwaterTask(Task):
         )
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "UnderwaterTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "UnderwaterTask":
         """Read the set by its shape."""
         return cls(benchmark=benchmark, dataset=load_boxed(data), options=options)
 

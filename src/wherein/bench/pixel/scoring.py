@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wherein.bench import metrics
-from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.overlap import polygon_ious, region_ious
 from wherein.bench.pixel import dataset as pixel
 from wherein.bench.pixel.pictures import pair_name
@@ -30,7 +30,7 @@ def score(data: Path, predictions: Path, *, name: str, ranks: Path | None, proto
     warnings: list[str] = list(truth.truth.warnings)
     ious, empty = _overlaps(truth, matches, warnings)
     document: dict[str, Any] = {level: {} for level in LEVELS}
-    curves: list[Curve] = []
+    curves: list[Line] = []
     if ranks is None:
         warnings.append(
             "without a ranking of the database there is no mAP@50:5:95 (`wherein evaluate` takes one as --ranks)"
@@ -172,7 +172,7 @@ def _located_map(
     ious: Ious,
     order: NDArray[np.int64],
     level: str,
-    curves: list[Curve],
+    curves: list[Line],
     *,
     protocol: str,
 ) -> float | dict[str, float]:
@@ -180,13 +180,13 @@ def _located_map(
     if protocol == "official":
         queries = [_located(truth, ious, order, level, number, 0) for number in range(len(truth.truth.queries))]
         mean, levels = metrics.map_50_5_95(queries, keep_failed=False, skipped=pixel.SKIPPED[truth.name])
-        curves.append(Curve(level, "IoU threshold", "mAP", list(metrics.IOU_THRESHOLDS), levels.tolist()))
+        curves.append(Line(level, "IoU threshold", "mAP", list(metrics.IOU_THRESHOLDS), levels.tolist()))
         return mean
     figures = {}
     for part, name in enumerate(("D", "S")):
         queries = [_located(truth, ious, order, level, n, part) for n in range(len(truth.truth.queries))]
         figures[name], levels = metrics.map_50_5_95(queries, keep_failed=True)
-        curves.append(Curve(f"{level} {name}", "IoU threshold", "mAP", list(metrics.IOU_THRESHOLDS), levels.tolist()))
+        curves.append(Line(f"{level} {name}", "IoU threshold", "mAP", list(metrics.IOU_THRESHOLDS), levels.tolist()))
     return figures
 
 

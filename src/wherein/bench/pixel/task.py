@@ -16,7 +16,7 @@ from wherein.bench.located import hit_polygon, located
 from wherein.bench.pixel import dataset as pixel
 from wherein.bench.pixel.pictures import pair_pictures
 from wherein.bench.revisited.task import files_of_list, query_of, query_photos, write_ranks
-from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, Option, Options, Question, Search, Task
+from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, Option, Question, Search, Task, Variant
 from wherein.errors import DataError
 
 DATABASE: Final = "database"
@@ -49,7 +49,7 @@ class PixelTask(Task):
         )
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "PixelTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "PixelTask":
         """Read the truth and the pairs."""
         kind, asked = options.task or DATABASE, options.query or BOX
         dataset = pixel.load(data, name=benchmark)

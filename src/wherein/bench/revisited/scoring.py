@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wherein.bench import metrics
-from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.reference import reference
 from wherein.bench.revisited import dataset as revisited
 from wherein.errors import DataError
@@ -41,7 +41,7 @@ def score(data: Path, predictions: Path, *, name: str, protocol: str) -> Evaluat
         if lines:
             document[level] = _means(figures, level)
             recall = metrics.RECALL_POINTS.tolist()
-            curves.append(Curve(level, "recall", "precision", recall, np.mean(lines, axis=0).tolist()))
+            curves.append(Line(level, "recall", "precision", recall, np.mean(lines, axis=0).tolist()))
     if not document:
         raise DataError(f"no query of {name} has positives; this is not its truth file")
     return Evaluation(

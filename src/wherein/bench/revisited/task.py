@@ -12,7 +12,7 @@ from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import pixel_box
 from wherein.bench.revisited import dataset as revisited
-from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, Option, Options, Question, Task
+from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, Option, Question, Task, Variant
 from wherein.errors import DataError
 
 SUFFIXES: Final = ("", ".jpg", ".jpeg", ".png", ".webp")
@@ -36,7 +36,7 @@ class RevisitedTask(Task):
         )
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "RevisitedTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "RevisitedTask":
         """Read the truth."""
         dataset = revisited.load(data, name=benchmark)
         return cls(benchmark=benchmark, root=data, dataset=dataset, protocol=options.protocol or "official")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wherein.bench import metrics
-from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.reference import reference
 from wherein.bench.searchad import dataset as searchad
 from wherein.errors import DataError
@@ -208,7 +208,7 @@ def _curves(
     classes: Mapping[str, Any],
     *,
     protocol: str,
-) -> tuple[Curve, ...]:
+) -> tuple[Line, ...]:
     lines: dict[str, list[NDArray[np.float64]]] = {"all labels": []}
     for label in classes:
         found = rankings[label].positions if label in rankings else np.empty(0, dtype=np.int64)
@@ -218,7 +218,7 @@ def _curves(
         lines.setdefault(searchad.category_of(label), []).append(line)
     recall = metrics.RECALL_POINTS.tolist()
     return tuple(
-        Curve(name, "recall", "precision", recall, np.mean(group, axis=0).tolist()) for name, group in lines.items()
+        Line(name, "recall", "precision", recall, np.mean(group, axis=0).tolist()) for name, group in lines.items()
     )
 
 

@@ -16,7 +16,7 @@ from wherein.bench.located import located, no_region_warning, pixel_box
 from wherein.bench.searchad import dataset as searchad
 from wherein.bench.searchad.localization import localization, true_boxes
 from wherein.bench.searchad.variants import variants
-from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Options, Question, Search, Task
+from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Question, Search, Task, Variant
 from wherein.errors import DataError, SpecError
 
 TEXTS: Final = ("first-keyword", "keywords", "all")
@@ -59,7 +59,7 @@ class SearchADTask(Task):
 
     benchmark: str
     root: Path
-    options: Options
+    options: Variant
 
     @classmethod
     def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
@@ -67,7 +67,7 @@ class SearchADTask(Task):
         return OPTIONS
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "SearchADTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "SearchADTask":
         """Check the options; the files are read when they are needed."""
         _check_texts(options.texts)
         if options.draw is not None and options.modality in (None, "language"):

@@ -8,12 +8,12 @@ import numpy as np
 
 from wherein.bench import metrics
 from wherein.bench.searchad import dataset as searchad
-from wherein.bench.task import Answers, Options
+from wherein.bench.task import Answers, Variant
 
 TOP: Final = 50
 
 
-def variants(root: Path, split: str, answers: Answers, *, options: Options) -> dict[str, Any]:
+def variants(root: Path, split: str, answers: Answers, *, options: Variant) -> dict[str, Any]:
     """The figures that were asked for, by name."""
     found: dict[str, Any] = {}
     if options.size_thirds:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.bench import metrics
-from wherein.bench.evaluation import DETAIL_LIMIT, Curve, Evaluation, QueryScore
+from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.reference import reference
 from wherein.bench.subregion import dataset as subregion
 from wherein.errors import DataError
@@ -133,12 +133,12 @@ def _query_score(annotation: subregion.Annotation, text: str, place: _Place) -> 
     )
 
 
-def _curves(groups: Mapping[tuple[str, str], list[_Place]]) -> tuple[Curve, ...]:
+def _curves(groups: Mapping[tuple[str, str], list[_Place]]) -> tuple[Line, ...]:
     curves = []
     for (name, text), group in groups.items():
         ranks = np.array([place.rank if place.found else np.inf for place in group])
         recalls = [float(np.mean(ranks <= k)) for k in CURVE_DEPTHS]
-        curves.append(Curve(f"{name}, {text}", "rank", "recall", list(map(float, CURVE_DEPTHS)), recalls))
+        curves.append(Line(f"{name}, {text}", "rank", "recall", list(map(float, CURVE_DEPTHS)), recalls))
     return tuple(curves)
 
 

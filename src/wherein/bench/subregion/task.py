@@ -16,7 +16,7 @@ from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.subregion import dataset as subregion
 from wherein.bench.subregion.contents import description_lengths
-from wherein.bench.task import PERTURB, PROTOCOL, Answers, Kind, Option, Options, Question, Search, Task
+from wherein.bench.task import PERTURB, PROTOCOL, Answers, Kind, Option, Question, Search, Task, Variant
 from wherein.errors import DataError, SpecError
 
 FRAME_FOLDERS: Final = ("frames", "keyframes", "images")
@@ -30,7 +30,7 @@ class SubRegionTask(Task):
 
     benchmark: str
     dataset: subregion.SubRegion
-    options: Options
+    options: Variant
 
     @classmethod
     def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
@@ -43,7 +43,7 @@ class SubRegionTask(Task):
         )
 
     @classmethod
-    def load(cls, benchmark: str, data: Path, options: Options) -> "SubRegionTask":
+    def load(cls, benchmark: str, data: Path, options: Variant) -> "SubRegionTask":
         """Read the annotations."""
         return cls(benchmark=benchmark, dataset=subregion.load(data), options=options)
 

@@ -89,7 +89,7 @@ def authors(served: ServedHere) -> list[AuthorOut]:
 @router.get("/collections/{name}/annotations/next")
 async def next_image(served: ServedHere, author: Annotated[Name, Query()], set: Annotated[Set, Query()]) -> PromptOut:
     """An image that the author has not seen, in an order of their own."""
-    image_ids = await served.looking(lambda found: found.image_ids())
+    image_ids = await served.reading(lambda found: found.image_ids())
     mine = documents.read(served, "annotations", {}).get(author, {})
     seen = {entry["image_id"] for run in mine.values() for entry in run}
     order = sorted(frozenset(image_ids) - seen)
@@ -108,7 +108,7 @@ async def next_image(served: ServedHere, author: Annotated[Name, Query()], set: 
 @router.post("/collections/{name}/annotations", status_code=201)
 async def annotate(served: ServedHere, asked: AnnotationIn) -> PromptOut:
     """Keep what an author saw in an image; the next one comes back."""
-    await served.looking(lambda found: found.details(asked.image_id))
+    await served.reading(lambda found: found.details(asked.image_id))
     if not asked.regions and asked.set != "skippable":
         raise Problem(422, "in the second run no image may be skipped: describe at least one region.")
     for region in asked.regions:
@@ -127,7 +127,7 @@ async def annotate(served: ServedHere, asked: AnnotationIn) -> PromptOut:
 @router.get("/collections/{name}/annotations/export", response_class=Response)
 async def export_annotations(served: ServedHere) -> Response:
     """A zip as the benchmark reads it: one JSON list per author and run, and which frame each number is."""
-    image_ids = await served.looking(lambda found: found.image_ids())
+    image_ids = await served.reading(lambda found: found.image_ids())
     # The benchmark counts frames by sorted folder, then sorted file.
     frames = sorted(image_ids, key=lambda image_id: image_id.split("/"))
     buffer = io.BytesIO()

@@ -85,21 +85,21 @@ async def images(
 
     likes = await served.searching(look_alikes) if asked.group else {}
 
-    def look(found: Collection) -> ImagesOut:
+    def read(found: Collection) -> ImagesOut:
         lines = [
             ImageLine(image_id=image_id, size_wh=found.details(image_id).size_wh, like=likes.get(image_id))
             for image_id in passing[asked.offset : end]
         ]
         return ImagesOut(total=len(passing), offset=asked.offset, images=lines)
 
-    return await served.looking(look)
+    return await served.reading(read)
 
 
 @router.get("/collections/{name}/image")
 async def image(served: ServedHere, image_id: ImageIdQuery) -> DetailsOut:
     """What is known about one image, and its neighbours in the video."""
 
-    def look(found: Collection) -> DetailsOut:
+    def read(found: Collection) -> DetailsOut:
         known = found.details(image_id)
         return DetailsOut(
             image_id=known.image_id,
@@ -113,7 +113,7 @@ async def image(served: ServedHere, image_id: ImageIdQuery) -> DetailsOut:
             frames=found.frames(image_id) if known.seconds is not None else [],
         )
 
-    return await served.looking(look)
+    return await served.reading(read)
 
 
 Sides = Literal["64", "128", "256", "512", "1024", "2048"]
@@ -149,10 +149,10 @@ _TYPES = {
 async def original(served: ServedHere, image_id: ImageIdQuery) -> FileResponse:
     """The image's own file; only files inside the collection's folders are ever sent."""
 
-    def look(found: Collection) -> tuple[BinaryIO, Path]:
+    def read(found: Collection) -> tuple[BinaryIO, Path]:
         return original_of(found, image_id), found.details(image_id).path or Path(image_id)
 
-    file, path = await served.looking(look)
+    file, path = await served.reading(read)
     kind = _TYPES.get(path.suffix.lower(), "application/octet-stream")
     try:
         name = path.name.encode().decode()

@@ -58,9 +58,9 @@ async def export_file(
     if selection is not None:
         require(known, selection)
         items = [ItemIn(**item) for item in known[selection]]
-        data, left_out = await served.looking(lambda found: export(found, items, name=name, format_=format))
+        data, left_out = await served.reading(lambda found: export(found, items, name=name, format_=format))
     else:
-        data, left_out = await served.looking(
+        data, left_out = await served.reading(
             lambda found: export(
                 found, [ItemIn(image_id=i) for i in found.image_ids(tags=[name])], name=name, format_=format
             )

@@ -72,7 +72,7 @@ def next_label(served: ServedHere, author: Annotated[Name, Query()]) -> PairOut:
 @router.post("/collections/{name}/labels", status_code=201)
 async def label(served: ServedHere, asked: LabelIn) -> PairOut:
     """Keep a mask as the next stage of its pair; the author's next pair comes back."""
-    await served.looking(lambda found: found.details(asked.image_id))
+    await served.reading(lambda found: found.details(asked.image_id))
     _mask(asked.mask)
     groups = documents.read(served, "selections", {})
     if asked.image_id not in [item["image_id"] for item in groups.get(asked.selection, [])[1:]]:
@@ -90,7 +90,7 @@ async def label(served: ServedHere, asked: LabelIn) -> PairOut:
 @router.post("/collections/{name}/labels/snap")
 async def snap(served: ServedHere, asked: SnapIn) -> MaskOut:
     """The mask with its edges moved to those of the image, within a band around them."""
-    thumb = await served.looking(lambda found: found.thumb(asked.image_id))
+    thumb = await served.reading(lambda found: found.thumb(asked.image_id))
     if thumb is None:
         raise Problem(422, f"{asked.image_id} has no thumbnail to look for edges in: index with the layer thumbs.")
     with PIL.Image.open(io.BytesIO(thumb)) as opened:
@@ -112,7 +112,7 @@ async def export_labels(served: ServedHere) -> Response:
     groups, labels = documents.read(served, "selections", {}), documents.read(served, "labels", {})
     wanted = {image for images in labels.values() for image in images}
     wanted |= {items[0]["image_id"] for items in groups.values() if items}
-    sizes = await served.looking(
+    sizes = await served.reading(
         lambda found: {one: found.details(one).size_wh for one in wanted & set(found.image_ids())}
     )
     headers = {"content-disposition": "attachment; filename=labels.zip"}

@@ -76,14 +76,14 @@ def train(running: JobsHere, served: ServedHere, asked: TrainIn) -> JobOut:
 @router.get("/collections/{name}/trained")
 async def trained(served: ServedHere) -> list[CardOut]:
     """Everything that was trained in the collection."""
-    cards = await served.looking(lambda found: found.trained())
+    cards = await served.reading(lambda found: found.trained())
     return [CardOut.model_validate(card.to_dict()) for card in cards]
 
 
 @router.get("/collections/{name}/trained/{trained}", response_class=Response)
 async def export_trained(served: ServedHere, trained: TrainedName) -> Response:
     """Something trained as a ZIP archive, for another collection."""
-    data = await served.looking(lambda found: found.export_trained(trained))
+    data = await served.reading(lambda found: found.export_trained(trained))
     disposition = f"attachment; filename*=UTF-8''{quote(trained, safe='')}.zip"
     return Response(data, media_type="application/zip", headers={"content-disposition": disposition})
 

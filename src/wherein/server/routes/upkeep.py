@@ -106,7 +106,7 @@ async def remove(served: ServedHere, asked: RemoveIn) -> RemovedOut:
 @router.get("/collections/{name}/ignored")
 async def ignored(served: ServedHere) -> list[str]:
     """The ids of removed files, which indexing leaves out."""
-    return await served.looking(lambda found: found.ignored())
+    return await served.reading(lambda found: found.ignored())
 
 
 @router.post("/collections/{name}/unignore")

@@ -59,7 +59,7 @@ def votes(served: ServedHere) -> list[VotesOut]:
 async def next_ballot(served: ServedHere, author: Annotated[Name, Query()]) -> BallotOut:
     """An image that this author has not voted on; those with few votes come first."""
     known = documents.read(served, "votes", {})
-    image_ids = await served.looking(lambda found: found.image_ids())
+    image_ids = await served.reading(lambda found: found.image_ids())
     order = [one for one in image_ids if author not in known.get(one, {})]
     random.Random(author).shuffle(order)
     order.sort(key=lambda one: len(known.get(one, {})))
@@ -69,7 +69,7 @@ async def next_ballot(served: ServedHere, author: Annotated[Name, Query()]) -> B
 @router.post("/collections/{name}/votes", status_code=201)
 async def vote(served: ServedHere, asked: VoteIn) -> BallotOut:
     """Keep a vote; an author who votes again on an image changes it."""
-    await served.looking(lambda found: found.details(asked.image_id))
+    await served.reading(lambda found: found.details(asked.image_id))
     with documents.changed(served, "votes", {}) as known:
         known.setdefault(asked.image_id, {})[asked.author] = asked.difficulty
     return await next_ballot(served, asked.author)
