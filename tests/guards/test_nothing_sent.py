@@ -7,6 +7,8 @@ from pathlib import Path
 
 from wherein.encoders import mini
 
+SILENCING = ("ORT_DISABLE_TELEMETRY", "CI")
+"""Variables that switch the telemetry of onnxruntime off; the tests are to see what happens without them."""
 WATCHED = """
 import {first}
 from pathlib import Path
@@ -18,7 +20,7 @@ load("mini").texts(["a dog"])
 def left_behind(home: Path, first: str) -> list[str]:
     """What a process that embeds a text leaves in an empty home folder."""
     home.mkdir()
-    unset = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    unset = {name: value for name, value in os.environ.items() if name not in SILENCING}
     environment = unset | {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
     subprocess.run([sys.executable, "-c", WATCHED.format(first=first)], env=environment, check=True)
     return [path.name for path in home.rglob("*") if path.is_file()]
@@ -54,7 +56,7 @@ def test_training_scripts_load_onnxruntime_with_its_telemetry_off(tmp_path: Path
     home.mkdir()
     model = Path(mini.WEIGHTS) / "text.onnx"
     code = f"from quiet import onnxruntime; onnxruntime.InferenceSession({str(model)!r})"
-    unset = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    unset = {name: value for name, value in os.environ.items() if name not in SILENCING}
     environment = unset | {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, cwd=training)
     assert [path.name for path in home.rglob("*") if path.is_file()] == []
