@@ -30,7 +30,7 @@ Seconds are of a shared machine with two cores: compare rows, not absolute value
 TAIL = """
 
 In `underwater` the query says where the thing is, so `patches` points inside that place; the pointing game without a
-place (49.4 % against 37.2 % for the centre point), and how it was tuned, is in the
+place (51.2 % against 37.2 % for the centre point), and how it was tuned, is in the
 [model card](../../training/README.md).
 """
 
