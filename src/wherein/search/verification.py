@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -14,7 +14,7 @@ from wherein.features.matchers import LEARNED_CHANCE, Matcher, load_matcher
 from wherein.features.verify import CHANCE, Model, Verification, match, verify
 from wherein.index.exact import best
 from wherein.limits import checkpoint
-from wherein.search.engine import Candidate, Context
+from wherein.search.engine import Candidate, Context, Ranked
 from wherein.search.evidence import centrality, inlier_nats
 from wherein.search.expansion import passed_on
 from wherein.search.local import LocalIndex
@@ -106,6 +106,15 @@ class Verifier:
 def ordered(candidates: Iterable[Candidate], *, by_score: bool = False) -> tuple[Candidate, ...]:
     """By score, or the verified first, by their inliers."""
     return tuple(sorted(candidates, key=lambda one: (0 if by_score else -(one.inliers or 0), -one.score, one.image)))
+
+
+def with_heirs(ranked: Ranked, heirs: Mapping[int, Candidate], *, evidence: bool) -> Ranked:
+    """A verified ranking with the candidates, by image, that inherited inliers; `evidence`: scores are nats."""
+    known = {one.image: one for one in ranked.candidates}
+    if evidence:
+        return replace(ranked, candidates=ordered((known | dict(heirs)).values(), by_score=True), notes=())
+    scored = {image: replace(one, score=inlier_score(one)) for image, one in heirs.items()}
+    return replace(ranked, candidates=ordered((known | scored).values()), notes=())
 
 
 def inlier_score(one: Candidate) -> float:

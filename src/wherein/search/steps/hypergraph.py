@@ -17,7 +17,7 @@ import numpy as np
 from wherein.errors import QueryError
 from wherein.search.engine import Candidate, Context, Ranked
 from wherein.search.steps import SearchStep
-from wherein.search.verification import VERIFIED, Verifier, inlier_score, ordered
+from wherein.search.verification import VERIFIED, Verifier, with_heirs
 from wherein.values.method import Method, Option
 from wherein.values.region import Box
 
@@ -53,15 +53,11 @@ class Hypergraph(SearchStep):
         verifier = Verifier.of(context, self.name)
         if all(one.inliers is None for one in ranked.candidates) or ranked.source is None:
             raise QueryError("hypergraph passes on what sp verified: put it after sp, as bow+sp+hypergraph.")
-        known = {one.image: one for one in ranked.candidates}
         start = [one for one in ranked.candidates if one.inliers]
         if context.method.choice(self.name, "community") == "selected":
             start = surest_community(verifier, ranked.candidates[:GROUPED], start)
         heirs = _spread(verifier, context, ranked, start)
-        if verifier.evidence:
-            return replace(ranked, candidates=ordered((known | heirs).values(), by_score=True), notes=())
-        scored = {image: replace(one, score=inlier_score(one)) for image, one in heirs.items()}
-        return replace(ranked, candidates=ordered((known | scored).values()), notes=())
+        return with_heirs(ranked, heirs, evidence=verifier.evidence)
 
 
 HYPERGRAPH: Final = Hypergraph()

@@ -5,7 +5,6 @@ Those that show it inherit the verification, as along the hyperedges of verified
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from wherein.errors import QueryError
 from wherein.search.engine import Candidate, Context, Ranked
 from wherein.search.steps import SearchStep
-from wherein.search.verification import VERIFIED, Verifier, inlier_score, ordered
+from wherein.search.verification import VERIFIED, Verifier, with_heirs
 from wherein.values.method import Method
 
 SOURCES: Final = 5
@@ -47,10 +46,7 @@ class Propagate(SearchStep):
                 found = verifier.linked(one, source, region)
                 if (found.inliers or 0) > (heirs[image].inliers or 0 if image in heirs else 0):
                     heirs[image] = found
-        if verifier.evidence:
-            return replace(ranked, candidates=ordered((known | heirs).values(), by_score=True), notes=())
-        scored = {image: replace(one, score=inlier_score(one)) for image, one in heirs.items()}
-        return replace(ranked, candidates=ordered((known | scored).values()), notes=())
+        return with_heirs(ranked, heirs, evidence=verifier.evidence)
 
 
 PROPAGATE: Final = Propagate()
