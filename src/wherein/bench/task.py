@@ -227,6 +227,16 @@ class Task(ABC):
         return self.keep(question, search(question.query), position)
 
 
+def numbered_captions(captions: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Captions (image_id, text) by the name of their question: their image and their number there, from 1."""
+    count: dict[str, int] = {}
+    named = {}
+    for image_id, text in captions:
+        count[image_id] = count.get(image_id, 0) + 1
+        named[f"{image_id}#{count[image_id]}"] = (image_id, text)
+    return named
+
+
 def kept_ranking(hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
     """A ranking as numbers, with its scores."""
     return {

@@ -14,7 +14,7 @@ from wherein import Part, Query
 from wherein.bench.captioned.dataset import SPLITS, Captioned, load_crossmodal, load_karpathy
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, QueryScore
 from wherein.bench.local.captions import recall_curve
-from wherein.bench.task import Answers, Option, Question, Search, Task, Variant
+from wherein.bench.task import Answers, Option, Question, Search, Task, Variant, numbered_captions
 from wherein.errors import DataError
 
 DEPTHS: Final = (1, 5, 10)
@@ -58,12 +58,7 @@ class CaptionedTask(Task):
     @cached_property
     def asked(self) -> dict[str, tuple[str, str]]:
         """(image_id, text) of every question, which is named by its image and the number of its caption."""
-        count: dict[str, int] = {}
-        named = {}
-        for image_id, text in self.dataset.captions:
-            count[image_id] = count.get(image_id, 0) + 1
-            named[f"{image_id}#{count[image_id]}"] = (image_id, text)
-        return named
+        return numbered_captions(self.dataset.captions)
 
     def questions(self) -> Sequence[Question]:
         """One question per caption."""

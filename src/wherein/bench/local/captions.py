@@ -12,7 +12,7 @@ from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Captions, files_of, images_under, load_captions
-from wherein.bench.task import DISTRACTORS, Answers, Option, Question, Task, Variant, ranked_detail
+from wherein.bench.task import DISTRACTORS, Answers, Option, Question, Task, Variant, numbered_captions, ranked_detail
 
 RECALLS = (1, 5, 10)
 
@@ -41,12 +41,7 @@ class CaptionsTask(Task):
     @cached_property
     def targets(self) -> dict[str, tuple[str, str]]:
         """(image_id, caption) of every question, which is named by its image and its number there."""
-        count: dict[str, int] = {}
-        named = {}
-        for image_id, text in self.dataset.captions:
-            count[image_id] = count.get(image_id, 0) + 1
-            named[f"{image_id}#{count[image_id]}"] = (image_id, text)
-        return named
+        return numbered_captions(self.dataset.captions)
 
     def questions(self) -> Sequence[Question]:
         """One question per caption."""
