@@ -225,3 +225,20 @@ def test_killed_at_any_point_searches_stay_right_and_the_next_run_rebuilds(tmp_p
         collection.add(index="compressed")
         assert collection.info().layers[0].index == "compressed:1"
         assert [hit.image_id for hit in collection.search("red", k=20)] == before
+
+
+def test_images_are_counted_by_score_as_by_comparing_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wherein.index.counts.SAMPLED", 512)
+    table = table_of(clustered(6000))
+    index, exact = CompressedRows(table), ExactRows(table)
+    query = clustered(1, seed=0)[:1]
+    best = exact.top(query, k=3000)[0].scores
+    edges = best[[2999, 499, 59, 9]]
+    truth = exact.histogram(query, edges=edges)[0]
+    assert truth.tolist() == [2500, 440, 50, 10]
+    few, many, close, closest = index.histogram(query, edges=edges)[0].tolist()
+    assert (close, closest) == (50, 10), "the best hundred are counted one by one"
+    assert 2500 * 0.85 < few < 2500 * 1.15
+    assert 440 * 0.6 < many < 440 * 1.4
+    index.top(query, k=500)
+    assert index.histogram(query, edges=edges)[0].tolist()[1:] == [440, 50, 10], "what was just found is counted"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from wherein import plugins
 
@@ -40,13 +40,12 @@ class Index(Protocol):
     def winners(self, query: Floats, images: Ints) -> Ints:
         """The best row of each of some images for one query (d,), as its place in the table: the "where"."""
 
-
-@runtime_checkable
-class CountingIndex(Protocol):
-    """An index that also knows how many images score how much, from its scan of all of them."""
-
     def histogram(self, queries: Floats, *, edges: Floats) -> Ints:
-        """(m, len(edges)): how many images score at least each edge and less than the next; edges ascend."""
+        """(m, len(edges)): how many images score at least each edge and less than the next; edges ascend.
+
+        An index that scores every image counts them; another counts the best it finds and estimates the rest from a
+        sample (`wherein.index.counts`).
+        """
 
 
 def load_index(name: str, table: RowTable) -> Index:

@@ -20,6 +20,7 @@ from wherein.arrays import Floats, Ints, Mask
 from wherein.errors import SpecError
 from wherein.index import Top
 from wherein.index.codes import BITS, MOST_BITS, Codes, Segment, SelectedRows, Tuning, training_rows
+from wherein.index.counts import SampledCounts
 from wherein.index.exact import ExactRows, best, products
 from wherein.index.rows import RowTable
 
@@ -72,7 +73,7 @@ class CompressedRows:
 
     def __init__(self, table: RowTable, bits: str = "", *, codes: Codes | None = None) -> None:
         """`codes` are those that are kept of the layer; without them they are made here, of `bits` a dimension."""
-        self._table, self._exact = table, ExactRows(table)
+        self._table, self._exact, self._counts = table, ExactRows(table), SampledCounts(table)
         self.codes = codes if codes is not None else made_in_memory(table, bits_of(bits))
 
     @property
@@ -88,8 +89,18 @@ class CompressedRows:
         """The best row of each image, as its place in the table."""
         return self._exact.winners(query, images)
 
+    def histogram(self, queries: Floats, *, edges: Floats) -> Ints:
+        """(m, len(edges)): about how many images score at least each edge and less than the next."""
+        return self._counts.histogram(self, queries, edges=edges)
+
     def top(self, queries: Floats, *, k: int, allowed: Mask | None = None) -> list[Top]:
         """The best k images for each query."""
+        found = self._found(queries, k, allowed)
+        if allowed is None:
+            self._counts.remember(queries, found)
+        return found
+
+    def _found(self, queries: Floats, k: int, allowed: Mask | None) -> list[Top]:
         if allowed is not None and not allowed.any():
             return [Top(np.zeros(0, np.int64), np.zeros(0, np.float32)) for _ in queries]
         searched = self._table.count if allowed is None else int(allowed.sum())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from wherein.arrays import unit
+from wherein.arrays import Floats, unit
 from wherein.errors import SpecError
-from wherein.index import load_index
+from wherein.index import Index, load_index
 from wherein.index.exact import ExactRows
 from wherein.index.rows import RowTable
 
@@ -14,6 +14,12 @@ _QUERIES = 4
 _DEEP = 20
 _NEAR = 1e-3
 """How far a score may lie from the exact one: stored numbers are rounded to 16 bits."""
+_BELOW_ALL = -2.0
+"""Less than any cosine."""
+_MISCOUNTED = 0.25
+"""The share by which a count may be wrong: what a sample of a few thousand images gives where few of them count."""
+_MISSED = 2
+"""Images by which a count may be wrong at least: an index may lose a few of the best."""
 
 
 def check(name: str, table: RowTable) -> None:
@@ -36,6 +42,18 @@ def check(name: str, table: RowTable) -> None:
     _require(name, bool(near), "scores given images wrongly")
     rows = index.winners(queries[0], given)
     _require(name, bool((table.places.owners[rows] == given).all()), "names rows of other images as winners")
+    _check_counts(name, index, exact, queries)
+
+
+def _check_counts(name: str, index: Index, exact: ExactRows, queries: Floats) -> None:
+    for query in queries[:, None]:
+        best = exact.top(query, k=_DEEP)[0].scores
+        if len(best):
+            edges = np.array([_BELOW_ALL, best[-1] - _NEAR, best[len(best) // 2]], np.float32)
+            counted, truth = index.histogram(query, edges=edges)[0], exact.histogram(query, edges=edges)[0]
+            _require(name, int(counted.sum()) == int(truth.sum()), "does not count every image once")
+            near = np.abs(counted - truth) <= np.maximum(_MISCOUNTED * truth, _MISSED)
+            _require(name, bool(near.all()), "counts other images than score so much")
 
 
 def _require(name: str, holds: bool, complaint: str) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
-from wherein.index import CountingIndex, Index, Top
+from wherein.index import Index, Top
 from wherein.index.exact import best, products
 from wherein.index.rows import RowTable
 from wherein.search.background import Background
@@ -117,9 +117,10 @@ class RowScorer(SampledScorer):
         """The best k images for each query, as the index finds them."""
         return self._index.top(queries, k=k, allowed=allowed)
 
-    def histogram(self, query: Floats, edges: Floats) -> Ints | None:
-        """(len(edges),) how many images score at least each edge and less than the next; None: the index cannot say."""
-        return self._index.histogram(query[None], edges=edges)[0] if isinstance(self._index, CountingIndex) else None
+    def histogram(self, query: Floats, edges: Floats) -> Ints:
+        """(len(edges),) how many images score at least each edge and less than the next."""
+        counts: Ints = self._index.histogram(query[None], edges=edges)[0]
+        return counts
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:  # noqa: ARG002
         """The row that matched; None for the whole image."""

@@ -146,7 +146,7 @@ class EmbeddingSource:
     def histogram(self, edges: Floats) -> Ints | None:
         """(len(edges),) how many images score at least each edge and less than the next, edges ascending.
 
-        None where the scores are a sum, or of an index that counts nothing.
+        None where the scores are a sum, which no index knows.
         """
         first, scorer = self.groups[0], self._view.scorer
         plain = len(self.groups) == 1 and len(first.vectors) == 1 and not self._lowers(first)
