@@ -2,7 +2,9 @@
 
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -330,3 +332,77 @@ def figures() -> Callable[[Evaluation], dict[str, Any]]:
     """`figures(evaluation)` are its scores without what differs from machine to machine."""
     machine = ("timing", "bytes_per_image")
     return lambda evaluation: {name: value for name, value in evaluation.scores.items() if name not in machine}
+
+
+class Faulty:
+    """A real S3 server, and what is done to requests before they reach it."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self.reset()
+
+    def reset(self) -> None:
+        """Do nothing to requests."""
+        self.failing, self.failed, self.stalling, self.about = 0, 0, 0, ""
+        self.released = threading.Event()
+        self.before: Callable[[str, str], None] = lambda method, path: None
+        self.asked = list[tuple[str, str, str]]()
+
+    def __call__(self, environment: dict[str, Any], start: Any) -> Iterable[bytes]:
+        method, path = environment["REQUEST_METHOD"], environment["PATH_INFO"]
+        self.asked.append((method, path, environment.get("HTTP_RANGE", "")))
+        self.before(method, path)
+        concerned = method in ("GET", "PUT") and self.about in path
+        if concerned and self.stalling > 0:
+            self.stalling -= 1
+            self.released.wait(30)
+        if concerned and self.failing > 0:
+            self.failing -= 1
+            self.failed += 1
+            start("500 Internal Server Error", [("Content-Length", "0")])
+            return [b""]
+        answer: Iterable[bytes] = self._app(environment, start)
+        return answer
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[tuple[str, Faulty]]:
+    """The address of a real S3 server on this machine, and its faults."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    faulty = Faulty(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, faulty, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", faulty
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def bucket(s3: tuple[str, Faulty], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Faulty]]:
+    """An address in an empty bucket, and the server's faults; credentials and caches are in the environment."""
+    import fsspec
+
+    from wherein import remote
+
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3[0],
+        "AWS_ACCESS_KEY_ID": "someone",
+        "AWS_SECRET_ACCESS_KEY": "hush-hush",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "WHEREIN_CACHE": str(tmp_path / "cache"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(remote, "PAUSE_SECONDS", 0.01)
+    remote.folder_at.cache_clear()
+    fsspec.filesystem("s3").clear_instance_cache()
+    files = fsspec.filesystem("s3")
+    name = f"bucket-{secrets.token_hex(4)}"
+    files.mkdir(name)
+    s3[1].reset()
+    yield f"s3://{name}/photos", s3[1]
+    s3[1].released.set()
+    s3[1].reset()

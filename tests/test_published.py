@@ -1,10 +1,8 @@
 """A collection on an object store: published, opened by its address, up to date; on a real S3 server with faults."""
 
-import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,67 +15,12 @@ from wherein.store import published
 Paint = Callable[..., Path]
 
 
-class Faulty:
-    """An S3 server that answers some requests with 500 first, and forgets objects when told to."""
-
-    def __init__(self, app: Any) -> None:
-        self._app, self.failing, self.failed = app, 0, 0
-
-    def __call__(self, environment: dict[str, Any], start: Any) -> Iterable[bytes]:
-        if self.failing > 0 and environment["REQUEST_METHOD"] in ("GET", "PUT"):
-            self.failing -= 1
-            self.failed += 1
-            start("500 Internal Server Error", [("Content-Length", "0")])
-            return [b""]
-        answer: Iterable[bytes] = self._app(environment, start)
-        return answer
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[tuple[str, Faulty]]:
-    """The address of a real S3 server on this machine, and its faults."""
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import make_server
-
-    faulty = Faulty(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, faulty, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", faulty
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.fixture
-def bucket(s3: tuple[str, Faulty], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Faulty]]:
-    """An address in an empty bucket; where credentials and caches are, the environment says."""
-    import fsspec
-
-    for name, value in {
-        "AWS_ENDPOINT_URL": s3[0],
-        "AWS_ACCESS_KEY_ID": "someone",
-        "AWS_SECRET_ACCESS_KEY": "hush-hush",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "WHEREIN_CACHE": str(tmp_path / "cache"),
-    }.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(published, "_PAUSE_SECONDS", 0.01)
-    fsspec.filesystem("s3").clear_instance_cache()
-    files = fsspec.filesystem("s3")
-    name = f"bucket-{os.urandom(4).hex()}"
-    files.mkdir(name)
-    s3[1].failing = s3[1].failed = 0
-    yield f"s3://{name}/photos", s3[1]
-    s3[1].failing = 0
-
-
 def ids(ranking: wherein.Ranking) -> list[tuple[str, float]]:
     return [(hit.image_id, round(hit.score, 6)) for hit in ranking]
 
 
 @pytest.fixture
-def reader(bucket: tuple[str, Faulty], collection: wherein.Collection, folder: Path) -> Iterator[wherein.Collection]:
+def reader(bucket: tuple[str, Any], collection: wherein.Collection, folder: Path) -> Iterator[wherein.Collection]:
     """The four pictures, published and opened by their address."""
     collection.add(folder)
     collection.tag("warm", ["red.png"])
@@ -104,7 +47,7 @@ def test_nothing_can_be_changed_through_a_reader(reader: wherein.Collection, fol
 def test_a_reader_sees_what_is_published_later(
     reader: wherein.Collection,
     collection: wherein.Collection,
-    bucket: tuple[str, Faulty],
+    bucket: tuple[str, Any],
     folder: Path,
     paint: Paint,
     monkeypatch: pytest.MonkeyPatch,
@@ -124,7 +67,7 @@ def test_a_reader_sees_what_is_published_later(
 
 
 def test_requests_that_fail_are_made_again(
-    collection: wherein.Collection, bucket: tuple[str, Faulty], folder: Path
+    collection: wherein.Collection, bucket: tuple[str, Any], folder: Path
 ) -> None:
     collection.add(folder)
     bucket[1].failing = 3
@@ -137,7 +80,7 @@ def test_requests_that_fail_are_made_again(
 
 
 def test_what_vanishes_or_is_changed_is_told(
-    reader: wherein.Collection, bucket: tuple[str, Faulty], tmp_path: Path
+    reader: wherein.Collection, bucket: tuple[str, Any], tmp_path: Path
 ) -> None:
     import fsspec
 
@@ -160,7 +103,7 @@ def test_no_credential_is_written_anywhere(reader: wherein.Collection, collectio
         assert not [path for path in home.rglob("*") if path.is_file() and b"hush-hush" in path.read_bytes()]
 
 
-def test_the_command_searches_an_address(reader: wherein.Collection, bucket: tuple[str, Faulty]) -> None:
+def test_the_command_searches_an_address(reader: wherein.Collection, bucket: tuple[str, Any]) -> None:
     words = [sys.executable, "-m", "wherein"]
     told = subprocess.run([*words, "search", "red", "-k", "1", "-c", bucket[0]], capture_output=True, text=True)
     assert (told.returncode, "red.png" in told.stdout) == (0, True), told.stderr

@@ -165,6 +165,21 @@ def test_the_command_takes_an_address_or_none_and_a_folder_after_it(pictures: Pa
     assert "no Ray answers at 127.0.0.1:9" in gone.stderr
 
 
+def test_ray_reads_what_lies_elsewhere(pictures: Path, tmp_path: Path, bucket: tuple[str, Any]) -> None:
+    import fsspec
+
+    files = fsspec.filesystem("s3")
+    for number in range(12):
+        files.put_file(str(pictures / f"{number:03}.png"), f"{bucket[0]}/{number:03}.png")
+    program = (
+        "import sys, wherein; c = wherein.open(sys.argv[1], create=True, encoder='toy');"
+        "r = c.add(sys.argv[2], executor='ray', workers=2); print(r.added, len(r.skipped))"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path), bucket[0]]
+    told = subprocess.run(words, capture_output=True, text=True)  # a Ray of its own, which knows where the server is
+    assert told.stdout == "12 0\n", told.stderr
+
+
 def test_ray_reports_nothing_to_its_makers(cluster: Any) -> None:
     from ray._common.usage import usage_lib
 

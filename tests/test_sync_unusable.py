@@ -136,7 +136,7 @@ def test_any_name_goes_all_the_way(collection: wherein.Collection, folder: Path,
     expected = sorted(f"ordner 📁/{name}" for name in NAMES)
     hits = collection.search("yellow", k=len(NAMES))
     assert [hit.image_id for hit in hits] == expected
-    assert all(hit.path is not None and hit.path.is_file() for hit in hits)
+    assert all(isinstance(hit.path, Path) and hit.path.is_file() for hit in hits)
     assert collection.image_ids(folder="ordner 📁") == expected
     assert did(collection.add(folder)) == {"unchanged": 4 + len(NAMES)}
 

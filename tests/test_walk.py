@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from wherein.images.walk import Found, Passed, exists, found_at, printable, walk
+from wherein.values.address import inside
 
 Paint = Callable[..., Path]
 
 
 def found(folder: Path) -> list[str]:
-    return [entry.path.relative_to(folder).as_posix() for entry in walk(folder) if isinstance(entry, Found)]
+    return [inside(folder, entry.path) or "" for entry in walk(folder) if isinstance(entry, Found)]
 
 
 def passed(folder: Path) -> dict[str, str]:

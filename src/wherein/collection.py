@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
@@ -14,7 +13,7 @@ import numpy as np
 from wherein.arrays import Floats, Ints, Mask
 from wherein.encoders import Encoder, load
 from wherein.errors import CollectionChanged, CollectionNotFound, NotPrepared
-from wherein.files import expanded, plain_path
+from wherein.files import expanded
 from wherein.images.image import MAX_PIXELS, ImageLike, decode
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.compress import check_choice, update_codes
@@ -43,9 +42,10 @@ from wherein.search.unknown import Unknown, unknown_words
 from wherein.search.views import View, Views
 from wherein.store import rebuild
 from wherein.store.backup import restore as _restore
-from wherein.store.published import PublishedStore, address_of, url_of
+from wherein.store.published import PublishedStore, address_of
 from wherein.store.store import Store, home_in, is_collection
 from wherein.training.learning import Learning
+from wherein.values.address import Address, Location, location_of, url_of
 from wherein.values.judgement import Curve
 from wherein.values.method import Method
 from wherein.values.query import Query
@@ -98,7 +98,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
         self._wanted = encoder
         self._views = Views(store)
         self._curves = Curves(store.folder)
-        self._known = dict[int, tuple[ImageRecord, Path | None]]()
+        self._known = dict[int, tuple[ImageRecord, Location | None]]()
         self._known_of: View | None = None
         self._encoders = dict[str, Encoder]()
         self._trained_known = {}
@@ -133,7 +133,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
 
     def add(
         self,
-        *sources: str | os.PathLike[str] | tuple[str, ImageLike],
+        *sources: str | os.PathLike[str] | Address | tuple[str, ImageLike],
         encoder: str | None = None,
         layers: Sequence[str] | None = None,
         workers: int | None = None,
@@ -145,14 +145,15 @@ class Collection(Inventory, Judging, Sharing, Learning):
         executor: str = "threads",
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
-        """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date.
+        """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date. A folder
+        may be an address, as `s3://bucket/photos`.
 
         What is indexed already is skipped. `layers` join those the collection keeps; a new one keeps them alone, or
         `DEFAULT_KINDS` of `wherein.layers`. A new `encoder` fills new layers beside the old ones, which serve
         until the new are complete. A file that cannot be used is reported, never raised. Of a video, its keyframes,
         changes of scene and one image `every` few seconds are kept: as it was said last, or 5. Links that leave the
         folders are taken in only with `follow_links`, which is remembered. With `verify`, files are read whose size and
-        date have not changed, to see that their content has not either. The `index` to keep is remembered: exact,
+        date are the same. The `index` to keep is remembered: exact,
         compressed, compressed:BITS, or auto, which compresses layers that are large enough for it to pay. The
         `executor` runs the work: threads of this process, or `ray`, or `ray:ADDRESS` of a cluster.
         """
@@ -161,8 +162,8 @@ class Collection(Inventory, Judging, Sharing, Learning):
         pixels = whole_number("max_pixels", max_pixels, least=1)
         load_executor(executor, workers=threads)  # a slip is refused before anything is touched
         seconds = None if every is None else seconds_of(every)
-        pairs = [named_image(source) for source in sources if not isinstance(source, str | os.PathLike)]
-        folders = [plain_path(source) for source in sources if isinstance(source, str | os.PathLike)]
+        pairs = [named_image(source) for source in sources if not isinstance(source, str | os.PathLike | Address)]
+        folders = [location_of(source) for source in sources if isinstance(source, str | os.PathLike | Address)]
         spec = encoder or self._wanted or self.encoder
         with self._store.writing():
             if not sources:
@@ -384,7 +385,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
             others=tuple(self._described(view, other)[0].image_id for other in found.others),
         )
 
-    def _described(self, view: View, number: int) -> tuple[ImageRecord, Path | None]:
+    def _described(self, view: View, number: int) -> tuple[ImageRecord, Location | None]:
         """What the catalogue knows of an image of a view."""
         key = int(view.images[number])
         if view is not self._known_of:

@@ -9,10 +9,10 @@ from pathlib import Path
 from wherein.collection import open
 from wherein.encoders import load
 from wherein.errors import CollectionNotFound, InputError
-from wherein.files import plain_path
 from wherein.images.walk import Found, found_at
 from wherein.indexing.layer_choice import check_kinds
 from wherein.store.store import is_collection
+from wherein.values.address import Address, Location, inside, location_of
 from wherein.values.records import FOLDER
 
 __all__ = ["check_kinds", "check_new", "home_of", "nearest", "targets_of"]
@@ -29,10 +29,12 @@ def nearest(start: Path) -> Path:
     )
 
 
-def targets_of(paths: Sequence[Path]) -> list[Path]:
+def targets_of(paths: Sequence[str | os.PathLike[str]]) -> list[Location]:
     """Folders and files to index, as roots are written; what cannot be indexed is refused."""
-    targets = [plain_path(path) for path in paths]
+    targets = [location_of(path) for path in paths]
     for target in targets:
+        if isinstance(target, Address):
+            continue  # what is there is asked when it is indexed
         if not target.exists():
             raise InputError(f"{target}: does not exist. Check the spelling of the folder to index.")
         if not target.is_dir() and not isinstance(found_at(target), Found):
@@ -40,8 +42,12 @@ def targets_of(paths: Sequence[Path]) -> list[Path]:
     return targets
 
 
-def home_of(target: Path) -> Path:
+def home_of(target: Location) -> Path:
     """Where a target is indexed into: its own collection, the nearest above that holds it, or a new one of its own."""
+    if isinstance(target, Address):
+        raise InputError(
+            f"{target}: is elsewhere, and its collection must be on this machine: say where with -c FOLDER."
+        )
     folder = target if target.is_dir() else target.parent
     if is_collection(folder):
         return folder
@@ -50,7 +56,7 @@ def home_of(target: Path) -> Path:
     except CollectionNotFound:
         return folder
     with open(above) as opened:
-        return above if any(target.is_relative_to(root) for root in opened.roots.values()) else folder
+        return above if any(inside(root, target) is not None for root in opened.roots.values()) else folder
 
 
 def check_new(home: Path, *, encoder: str | None, layers: Sequence[str] | None) -> None:

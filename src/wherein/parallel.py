@@ -16,7 +16,7 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_parallel(look: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+def in_parallel(look: Callable[[_T], _R], items: Sequence[_T], *, workers: int | None = None) -> list[_R]:
     """What `look` answers for each shard or file, in their order; a thread a core, for what leaves Python's lock."""
-    with ThreadPoolExecutor(default_workers()) as pool:
+    with ThreadPoolExecutor(workers or default_workers()) as pool:
         return list(pool.map(look, items))

@@ -16,6 +16,8 @@ ORDER = (
     "files",
     "copies",
     "parallel",
+    "values.address",
+    "remote",
     "values.region",
     "values.masks",
     "values.records",

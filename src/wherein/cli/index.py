@@ -11,7 +11,10 @@ import typer
 from wherein.cli.options import RAY_HERE, DeviceOption, JsonOption, TrustOption, use_models
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wherein.collection import Collection
+    from wherein.values.address import Location
     from wherein.values.records import AddReport, Progress
 
 _LOCKED_SECONDS: Final = 0.5
@@ -23,7 +26,9 @@ def register(app: typer.Typer) -> None:
 
 
 def index(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Folders or files; none: all folders known.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Folders, files, or addresses as s3://BUCKET/FOLDER; none: all known.")
+    ] = None,
     collection: Annotated[
         Path | None,
         typer.Option("--collection", "-c", help="By default PATH/.wherein, or the collection above that holds PATH."),
@@ -148,7 +153,7 @@ def _detect(collection: Collection, sought: str, options: dict[str, Any]) -> Add
     return _add(collection, [], options | {"layers": [sought]})
 
 
-def _add(collection: Collection, targets: list[Path], options: dict[str, Any]) -> AddReport:
+def _add(collection: Collection, targets: Sequence[Location], options: dict[str, Any]) -> AddReport:
     from rich import progress as rich_progress
     from rich.console import Console
 

@@ -148,13 +148,13 @@ def remove(
     collection: CollectionOption = None,
 ) -> None:
     """Forget images, or an indexed folder with all of them. The files stay on disk; removed ones are then ignored."""
-    from wherein.files import plain_path
+    from wherein.values.address import location_of
 
     with open_collection(collection) as opened:
         indexed = set(opened.roots.values())
         named = _named(images, folder, null=null)
-        roots = [path for path in dict.fromkeys(map(plain_path, named)) if path in indexed]
-        count = opened.remove(*_image_ids(opened, [name for name in named if plain_path(name) not in roots], folder))
+        roots = [path for path in dict.fromkeys(map(location_of, named)) if path in indexed]
+        count = opened.remove(*_image_ids(opened, [name for name in named if location_of(name) not in roots], folder))
         ignored = count
         count += sum(map(opened.remove_root, roots))
     way_back = "; they stay out until `wherein index --unignore PATH`" if ignored else ""

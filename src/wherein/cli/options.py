@@ -130,5 +130,7 @@ def _known_image(named: Path, collection: Collection) -> dict[str, Any]:
         return {"image_id": image_id, "name": str(named)}  # it is called as it was given
     known = collection.details(image_id)
     moment = "" if known.seconds is None else f"#t={known.seconds}"
-    image = collection.thumb(image_id) if known.path is None else parse_image(f"{known.path}{moment}").image
+    if not isinstance(known.path, Path):
+        return {"image": collection.marks(right=[image_id])[0].image, "image_id": image_id}
+    image = parse_image(f"{known.path}{moment}").image
     return {"image": image, "image_id": image_id}

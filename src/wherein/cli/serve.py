@@ -34,7 +34,10 @@ def serve(
     token: Annotated[str | None, typer.Option(envvar="WHEREIN_TOKEN", help="What every request must carry.")] = None,
     allow_host: Annotated[list[str] | None, typer.Option(help="A further name this server is reached by.")] = None,
     index_root: Annotated[
-        list[Path] | None, typer.Option(help="A folder below which the page may index; by default what is indexed.")
+        list[Path] | None,
+        typer.Option(
+            help="A folder, or an address as s3://BUCKET, below which the page may index; by default what is."
+        ),
     ] = None,
     index: IndexOption = "auto",
     reports: Annotated[Path | None, typer.Option(help="A folder of benchmark reports to browse.")] = None,
@@ -50,6 +53,7 @@ def serve(
     from wherein.server.app import create_app
     from wherein.server.connections import config
     from wherein.server.settings import Settings, is_loopback
+    from wherein.values.address import location_of
 
     use_models(device=device, trust_remote_code=trust_remote_code)
     folders = [_folder_of(path) for path in collection or []] or [nearest(Path.cwd())]
@@ -61,7 +65,7 @@ def serve(
         port=listener.getsockname()[1],
         token=None if token is None else token.strip(),
         hosts=tuple(allow_host or ()),
-        index_roots=tuple(root.expanduser().absolute() for root in index_root or ()),
+        index_roots=tuple(map(location_of, index_root or ())),
         search_seconds=search_seconds,
         index=index,
         reports=None if reports is None else reports.expanduser().absolute(),

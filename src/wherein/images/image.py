@@ -138,12 +138,7 @@ def decode(
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """The bytes of an image file, or an UnreadableImage that says why not."""
     try:
-        size = Path(path).stat().st_size
-        if size > MAX_BYTES:
-            raise OversizedImage(
-                f"{os.fspath(path)}: {size:,} bytes are over the limit of {MAX_BYTES:,}. "
-                "Re-save it compressed, or in parts."
-            )
+        check_bytes(os.fspath(path), Path(path).stat().st_size)
         data = Path(path).read_bytes()
     except InputError:
         raise
@@ -155,6 +150,14 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     if not data:
         raise UnreadableImage(f"{os.fspath(path)}: is empty (zero bytes). Copy it again from its source.")
     return data
+
+
+def check_bytes(name: str, size: int) -> None:
+    """Refuse a file of more bytes than the limit, before it is read."""
+    if size > MAX_BYTES:
+        raise OversizedImage(
+            f"{name}: {size:,} bytes are over the limit of {MAX_BYTES:,}. Re-save it compressed, or in parts."
+        )
 
 
 def may_pass(error: ImageError) -> bool:

@@ -10,8 +10,11 @@ from typing import Final
 
 from wherein.images.image import IMAGE_SUFFIXES, looks_like_image
 from wherein.images.video import VIDEO_SUFFIXES
+from wherein.values.address import Location
 
 _TS_PACKET: Final = 188
+HEAD_BYTES: Final = _TS_PACKET + 1
+"""What must be read of a file to see whether it is an image or a video."""
 LEAVES: Final = (
     "is a link that leaves the indexed folders; index with --follow-links to take in what it leads to, or index that"
 )
@@ -24,7 +27,7 @@ _LATEST_NS: Final = 2**63 - 1
 class Found:
     """A file worth reading."""
 
-    path: Path
+    path: Location
     size: int
     mtime_ns: int
     real: Path | None = None
@@ -35,7 +38,7 @@ class Found:
 class Passed:
     """Something that was passed over, and why."""
 
-    path: Path
+    path: Location
     reason: str
 
 
@@ -92,7 +95,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _is_transport_stream(head: bytes) -> bool:
+def is_transport_stream(head: bytes) -> bool:
     """`.ts` is MPEG's transport stream, packets that each begin with G, and also TypeScript."""
     return len(head) > _TS_PACKET and head[0] == head[_TS_PACKET] == ord("G")
 
@@ -110,8 +113,8 @@ def found_at(path: Path, *, real: Path | None = None) -> Found | Passed | None:
         suffix = path.suffix.lower()
         if suffix == ".ts" or suffix not in IMAGE_SUFFIXES | VIDEO_SUFFIXES:
             with path.open("rb") as file:
-                head = file.read(_TS_PACKET + 1)
-            if not looks_like_image(head[:32]) and not (suffix == ".ts" and _is_transport_stream(head)):
+                head = file.read(HEAD_BYTES)
+            if not looks_like_image(head[:32]) and not (suffix == ".ts" and is_transport_stream(head)):
                 return None
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
@@ -136,6 +139,6 @@ def exists(path: Path) -> bool:
     return True
 
 
-def printable(path: Path) -> str:
+def printable(path: Location) -> str:
     """A path as text that can be printed and stored, whatever bytes its name has."""
     return str(path).encode("utf-8", "backslashreplace").decode()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar, Unpack
 
-from wherein.errors import ImageError, UnreadableImage
+from wherein.errors import ImageError, InputError, UnreadableImage
 from wherein.images.image import ImageLike
 from wherein.images.video import frame_at
 from wherein.indexing.layer_choice import describe_layers
@@ -16,6 +16,7 @@ from wherein.indexing.scope import holds_anything
 from wherein.indexing.upkeep import Upkeep
 from wherein.layers import open_kind
 from wherein.options import Filters, lists_options, only_filters, require_tag
+from wherein.values.address import Address, Location
 from wherein.values.query import Part, marked
 from wherein.values.records import FOLDER, Details, Filter, Info
 
@@ -39,8 +40,8 @@ class Inventory(Upkeep):
         return self._store.folder
 
     @property
-    def roots(self) -> dict[str, Path]:
-        """The indexed folders by name."""
+    def roots(self) -> dict[str, Location]:
+        """The indexed folders by name, paths of this machine or addresses elsewhere."""
         self._store.refresh()
         return {name: self._store.root_path(name) for name in self._store.manifest.roots}
 
@@ -103,7 +104,7 @@ class Inventory(Upkeep):
         file = self._store.catalogue.file_of(self._keys([image_id])[0])
         return [record.image_id for _, record in self._store.catalogue.images_of(file)]
 
-    def resolve(self, name: str | os.PathLike[str]) -> list[str]:
+    def resolve(self, name: str | os.PathLike[str] | Address) -> list[str]:
         """The image_ids that an id or a path means; the path of a film is all its keyframes."""
         self._store.refresh()
         return ids_of(self._store, name)
@@ -161,7 +162,9 @@ class Inventory(Upkeep):
         """Wait for changes below the roots; yields the files and folders to `add` again, until interrupted."""
         from watchfiles import watch
 
-        there = [root for root in self.roots.values() if root.is_dir()]
+        there = [root for root in self.roots.values() if isinstance(root, Path) and root.is_dir()]
+        if not there:
+            raise InputError(f"{self.folder}: no indexed folder is on this machine, so none can be watched.")
         for changes in watch(*there, watch_filter=lambda _, path: FOLDER not in Path(path).parts):
             changed = {Path(path) for _, path in changes}
             yield sorted(path for path in changed if holds_anything(self._store, path))

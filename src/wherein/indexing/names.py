@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from wherein.errors import ImageNotFound, InputError, did_you_mean
-from wherein.files import plain_path
 from wherein.images.image import ImageLike
 from wherein.store.store import Store
+from wherein.values.address import Address, inside, location_of, url_of
 from wherein.values.records import Filter
 
 
@@ -33,17 +33,17 @@ def named_image(source: Any) -> tuple[str, ImageLike]:
     return source
 
 
-def ids_of(store: Store, name: str | os.PathLike[str]) -> list[str]:
+def ids_of(store: Store, name: str | os.PathLike[str] | Address) -> list[str]:
     """The image_ids that a name means: an id, or the path of a file; a film is all its keyframes."""
-    catalogue, path = store.catalogue, plain_path(name)
+    catalogue, location = store.catalogue, location_of(name)
     if catalogue.image_at(str(name)) is not None:
         return [str(name)]
     for root in store.manifest.roots:
-        base = store.root_path(root)
-        inside = [path.relative_to(base).as_posix()] if path.is_relative_to(base) else []
+        below = inside(store.root_path(root), location)
+        places = [] if below is None else [below]
         if str(name).startswith(image_id_of(root, "")):
-            inside.append(str(name).removeprefix(image_id_of(root, "")))
-        for place in inside:
+            places.append(str(name).removeprefix(image_id_of(root, "")))
+        for place in places:
             file = catalogue.file_at(root, place)
             if file is not None:
                 return [record.image_id for _, record in catalogue.images_of(file)]
@@ -68,10 +68,11 @@ def by_ids(store: Store, filter_: Filter) -> Filter:
 
 def _from_root(store: Store, folder: str) -> str:
     """A folder as ids begin: where it is a path below a root, from that root on."""
-    path = Path(os.path.normpath(folder))
-    for root in store.manifest.roots if path.is_absolute() else ():
-        if path.is_relative_to(store.root_path(root)):
-            return image_id_of(root, path.relative_to(store.root_path(root)).as_posix())
+    there = location_of(folder) if url_of(folder) else Path(os.path.normpath(folder))
+    for root in store.manifest.roots if isinstance(there, Address) or there.is_absolute() else ():
+        below = inside(store.root_path(root), there)
+        if below is not None:
+            return image_id_of(root, below or ".")
     return folder
 
 

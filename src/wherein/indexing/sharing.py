@@ -9,8 +9,9 @@ from wherein.index.rows import ArrayCache, RowTable, places_of
 from wherein.search.views import origin_of
 from wherein.store.identity import give_identity
 from wherein.store.manifest import Layer
-from wherein.store.published import publish, url_of
+from wherein.store.published import publish
 from wherein.store.store import Store
+from wherein.values.address import url_of
 from wherein.values.records import Progress, PushReport
 
 _REMOTE = "milvus"

@@ -22,12 +22,14 @@ import numpy as np
 from wherein.encoders import Encoded, Encoder, load
 from wherein.errors import ImageError, UnreadableImage
 from wherein.images import isolated
+from wherein.images.elsewhere import LocalCopy, read_elsewhere
 from wherein.images.image import MAX_PIXELS, Image, ImageLike, Pixels, decode, may_pass, read_bytes
-from wherein.images.video import EVERY, is_video, keyframe_id
+from wherein.images.video import EVERY, Keyframe, is_video, keyframe_id
 from wherein.layers import BytesKind, EncodedKind, detail, open_kind
 from wherein.store.manifest import Layer
 from wherein.store.originals import content_hash
 from wherein.store.piece import Piece, Rows
+from wherein.values.address import Address, Location
 from wherein.values.records import FileRecord, ImageRecord
 from wherein.values.region import Box
 
@@ -41,23 +43,28 @@ class Task:
 
     file: FileRecord
     image_id: str
-    source: Path | ImageLike
+    source: Location | ImageLike
     layers: frozenset[str] | None = None
     """The layers that a content of the collection, `file.hash`, still lacks; None: all are made, if it is new."""
 
     @property
     def name(self) -> str:
         """What the source is called in messages."""
-        return str(self.source) if isinstance(self.source, Path) else self.image_id
+        return str(self.source) if isinstance(self.source, Path | Address) else self.image_id
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A file that was read: its record with the hash of its content, and the content unless it is a video."""
+    """A file that was read: its record with the hash of its content, and the content; of a video, where it is."""
 
     task: Task
     file: FileRecord
-    content: bytes | Image | None
+    content: bytes | Image | Path | LocalCopy
+
+    @property
+    def is_video(self) -> bool:
+        """Whether it has several images, which are decoded one by one."""
+        return isinstance(self.content, Path | LocalCopy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +147,14 @@ class Stages:
 
     def read(self, task: Task) -> Read:
         """A file's content and its hash; ImageError where it cannot be read or is no longer what it was."""
+        if isinstance(task.source, Address):
+            return self._expected(_read_elsewhere(task, task.source))
         if not isinstance(task.source, Path):
             image = decode(task.source, max_pixels=self.max_pixels, name=task.image_id)
             content = repr(image.pixels.shape).encode() + image.pixels.tobytes()
             return self._expected(Read(task, replace(task.file, hash=_hash(content)), image))
         if is_video(task.source):
-            return self._expected(Read(task, replace(task.file, hash=_hash_file(task.source)), None))
+            return self._expected(Read(task, replace(task.file, hash=_hash_file(task.source)), task.source))
         data = read_bytes(task.source)
         return self._expected(Read(task, replace(task.file, hash=_hash(data)), data))
 
@@ -158,23 +167,31 @@ class Stages:
     def prepare(self, read: Read) -> Iterator[Prepared]:
         """The one image of a file, or the images of a video in order; ImageError where it cannot be decoded."""
         task = read.task
-        if read.content is not None:
-            image = read.content
+        image = read.content
+        if not isinstance(image, Path | LocalCopy):
             if isinstance(image, bytes):
                 image = isolated.decode(image, at_least=self._detail, max_pixels=self.max_pixels, name=task.name)
             yield self._described(read, image, image_id=task.image_id)
             return
-        if not isinstance(task.source, Path):
-            raise TypeError("only the content of a video is left in its file")
         before, image_ids = None, list[str]()
-        for frame in isolated.keyframes(task.source, every=self.every, max_pixels=self.max_pixels):
+        for frame in self._frames(image, task.name):
             if before is not None:
                 yield before
             image_ids.append(keyframe_id(task.image_id, frame.seconds))
             before = self._described(read, frame.image, image_id=image_ids[-1], seconds=frame.seconds)
         if before is None:
-            raise UnreadableImage(f"{task.source}: holds no keyframe that can be decoded. Re-encode the file.")
+            raise UnreadableImage(f"{task.name}: holds no keyframe that can be decoded. Re-encode the file.")
         yield replace(before, piece=replace(before.piece, last=True, image_ids=tuple(image_ids)))
+
+    def _frames(self, video: Path | LocalCopy, name: str) -> Iterator[Keyframe]:
+        """The images of a video; of one that lies elsewhere, what is wrong is told by its own name."""
+        path = video if isinstance(video, Path) else video.path
+        try:
+            yield from isolated.keyframes(path, every=self.every, max_pixels=self.max_pixels)
+        except ImageError as error:
+            if isinstance(video, Path):
+                raise
+            raise type(error)(str(error).replace(str(path), name)) from error.__cause__
 
     def encode(self, batch: Sequence[Prepared]) -> list[Piece | Unfilled]:
         """The images of a batch with their rows, and which of their layers could not be made."""
@@ -278,6 +295,15 @@ def _taken(image: Image, file: FileRecord) -> float:
 
 def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _read_elsewhere(task: Task, source: Address) -> Read:
+    """A file elsewhere: an image whole, a video as a copy on this machine."""
+    if is_video(source.name):
+        copy = LocalCopy(source, size=task.file.size)
+        return Read(task, replace(task.file, hash=_hash_file(copy.path)), copy)
+    data = read_elsewhere(source, size=task.file.size)
+    return Read(task, replace(task.file, hash=_hash(data)), data)
 
 
 def _hash_file(path: Path) -> bytes:

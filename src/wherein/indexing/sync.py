@@ -14,18 +14,20 @@ from typing import Final
 
 from wherein.encoders import Encoder
 from wherein.errors import InputError
+from wherein.images.elsewhere import exists
 from wherein.images.image import ImageLike
 from wherein.images.video import EVERY, keyframe_id
-from wherein.images.walk import Passed, exists, printable
+from wherein.images.walk import Passed, printable
 from wherein.indexing.duplicates import Contents, moved_along, origin
 from wherein.indexing.executors import load_executor
 from wherein.indexing.fill import Filling
 from wherein.indexing.names import image_id_of
-from wherein.indexing.scope import holds_anything, locate, look_at, require_there, roots_below
+from wherein.indexing.scope import holds_anything, locate, look_at, require_there, roots_below, why_absent
 from wherein.indexing.stages import Known, Skipped, Stages, Task, Unfilled
 from wherein.store.ignored import Ignored
 from wherein.store.piece import Piece
 from wherein.store.store import Store
+from wherein.values.address import Location, inside
 from wherein.values.records import MEMORY_ROOT, AddReport, FileRecord, ImageRecord, Progress, Skip
 
 _LOG: Final = logging.getLogger("wherein.indexing")
@@ -65,6 +67,7 @@ class Sync:
         self._report = AddReport()
         self._tasks = dict[tuple[str, str], Task]()
         self._fresh = set[tuple[str, str]]()
+        self._there = set[tuple[str, str]]()
         self._gone = dict[tuple[str, str], int]()
         self._pieces = list[Piece]()
         self._skips = list[Skipped]()
@@ -78,7 +81,7 @@ class Sync:
         self._total = 0
         self._done = 0
 
-    def run(self, folders: Sequence[Path], images: Sequence[tuple[str, ImageLike]] = ()) -> AddReport:
+    def run(self, folders: Sequence[Location], images: Sequence[tuple[str, ImageLike]] = ()) -> AddReport:
         """Make the collection hold what `folders` (folders or files) hold now, and `images`."""
         started = time.monotonic()
         for folder in folders:
@@ -89,7 +92,7 @@ class Sync:
         self._store.read_videos(self._settings.every)
         self._mend()
         complete = self._store.catalogue.files_with_layers(self._wanted)
-        inner = [root for folder in folders for root in roots_below(self._store, folder) if root.is_dir()]
+        inner = [root for folder in folders for root in roots_below(self._store, folder) if not why_absent(root)]
         for folder in dict.fromkeys([*folders, *inner]):
             self._plan(folder, complete)
         self._plan_memory(images)
@@ -115,14 +118,11 @@ class Sync:
 
     # what there is to do
 
-    def _plan(self, target: Path, complete: set[int]) -> None:
+    def _plan(self, target: Location, complete: set[int]) -> None:
         root, scope = locate(self._store, target)
         base = self._store.root_path(root)
-        if not base.is_dir():
-            way_out = f"Connect its disk, or forget it with `wherein remove {shlex.quote(str(base))}`."
-            reason = f"the folder is not there; its images stay as they were. {way_out}"
-            self._skip(Skip(str(base), reason))
-            self._note_skips([Skipped(FileRecord(root, "", 0, 0), reason, passing=True)])
+        if (absent := why_absent(base)) is not None:
+            self._pass_over(root, absent)
             return
         if not holds_anything(self._store, target):
             self._skip(Skip(printable(target), "does not exist, and nothing was indexed there. Check its spelling."))
@@ -131,11 +131,19 @@ class Sync:
         skipped = self._store.catalogue.skipped(root)
         unseen, blocked, again = dict(known), dict[str, Skipped](), set[str]()
         inner = roots_below(self._store, base)
-        links, home = dict[str, str](), base.resolve()
-        for found in look_at(self._store, target, base):
-            if any(found.path.is_relative_to(other) for other in inner):
+        links, home = dict[str, str](), base.resolve() if isinstance(base, Path) else Path()
+        stamps = {path: (size, mtime) for path, (_, size, mtime) in known.items()}
+        try:
+            seen = list(look_at(self._store, target, base, stamps))
+        except OSError as error:  # of a folder elsewhere, all of the list comes, or nothing is said of its images
+            if isinstance(base, Path):
+                raise
+            self._pass_over(root, error.strerror or str(error))
+            return
+        for found in seen:
+            path = inside(base, found.path) or ""
+            if any(inside(other, found.path) is not None for other in inner):
                 continue  # it is in the collection already, under the name of its own root
-            path = found.path.relative_to(base).as_posix()
             if isinstance(found, Passed):
                 left_out = FileRecord(root, printable(Path(path)), 0, 0)
                 blocked[path] = Skipped(left_out, found.reason, passing=True)
@@ -145,9 +153,9 @@ class Sync:
                 self._report.ignored += 1
                 continue
             unseen.pop(path, None)
+            self._there.add((root, path))
             if found.real is not None:
-                inside = found.real.is_relative_to(home)
-                links[path] = found.real.relative_to(home).as_posix() if inside else str(found.real)
+                links[path] = inside(home, found.real) or str(found.real)
             file, size, mtime = known.get(path, (0, -1, -1))
             record = FileRecord(root, path, found.size, found.mtime_ns)
             task = Task(record, image_id_of(root, path), found.path)
@@ -171,6 +179,15 @@ class Sync:
         self._gone.update({(root, path): file for path, file in lost.items()})
         here = [path for path in skipped if not path or _below(path, [scope])]
         self._note_skips(blocked.values(), forget=[(root, path) for path in here if path not in again])
+
+    def _pass_over(self, root: str, why: str) -> None:
+        """Leave the images of a root as they are, and say why."""
+        base = self._store.root_path(root)
+        back = "Connect its disk" if isinstance(base, Path) else "Try again later"
+        forget = f"forget it with `wherein remove {shlex.quote(str(base))}`"
+        reason = f"{why}; its images stay as they were. {back}, or {forget}."
+        self._skip(Skip(str(base), reason))
+        self._note_skips([Skipped(FileRecord(root, "", 0, 0), reason, passing=True)])
 
     def _plan_memory(self, images: Sequence[tuple[str, ImageLike]]) -> None:
         catalogue = self._store.catalogue
@@ -235,8 +252,7 @@ class Sync:
         self._step()
 
     def _path_of(self, file: FileRecord) -> str:
-        base = Path() if file.root == MEMORY_ROOT else self._store.root_path(file.root)
-        return str(base / file.path)
+        return file.path if file.root == MEMORY_ROOT else str(self._store.root_path(file.root) / file.path)
 
     def _commit(self) -> None:
         pieces, self._pieces = self._pieces, []
@@ -300,10 +316,10 @@ class Sync:
         place = (record.root, record.path)
         if place in self._gone or now.get(place, record.hash) != record.hash:
             return True
-        if record.root not in self._store.manifest.roots:
+        if place in self._there or record.root not in self._store.manifest.roots:
             return False
         base = self._store.root_path(record.root)
-        return not exists(base / record.path) if base.is_dir() else moved_along(record, file)
+        return moved_along(record, file) if why_absent(base) else not exists(base / record.path)
 
     def _rename(self, file: int, known: Known) -> int:
         catalogue = self._store.catalogue
@@ -348,7 +364,7 @@ class Sync:
     def _drop_moved_roots(self) -> None:
         """Forget roots that are not there and of which nothing is left: their files have been found elsewhere."""
         for name in list(self._store.manifest.roots):
-            if not self._store.root_path(name).is_dir() and not self._store.catalogue.files(name):
+            if not self._store.catalogue.files(name) and why_absent(self._store.root_path(name)):
                 self._store.drop_root(name)
 
     def _skip(self, skip: Skip) -> None:

@@ -118,7 +118,7 @@ class _Run:
             read = self._stages.read(task)
             if task.layers is None and self._known(read.file):
                 self._outcomes.put([Known(read.file, task)])
-            elif read.content is None:
+            elif read.is_video:
                 self._decode_video(self._stages.prepare(read))
             else:
                 (item,) = self._stages.prepare(read)

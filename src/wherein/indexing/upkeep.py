@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from wherein.errors import ImageNotFound, InputError
 from wherein.files import plain_path
@@ -15,6 +14,7 @@ from wherein.options import image_ids_of
 from wherein.store.backup import backup
 from wherein.store.ignored import Ignored
 from wherein.store.store import PATIENCE_SECONDS, Store
+from wherein.values.address import Address, inside, location_of
 from wherein.values.records import MEMORY_ROOT, CheckReport
 
 
@@ -42,9 +42,9 @@ class Upkeep:
         self._forget()
         return len(files)
 
-    def remove_root(self, folder: str | os.PathLike[str]) -> int:
+    def remove_root(self, folder: str | os.PathLike[str] | Address) -> int:
         """Forget an indexed folder and all its images (its files stay on disk). Returns how many files that were."""
-        path = plain_path(folder)
+        path = location_of(folder)
         with self._store.writing():
             found = [name for name in self._store.manifest.roots if self._store.root_path(name) == path]
             if not found:
@@ -123,4 +123,4 @@ class Upkeep:
         if image_id == asked or image_id.startswith(f"{asked}/"):
             return True
         known = root in self._store.manifest.roots
-        return known and Path(self._store.root_path(root) / path).is_relative_to(plain_path(name))
+        return known and inside(location_of(name), self._store.root_path(root) / path) is not None

@@ -165,9 +165,13 @@ def _file(hit: Hit, file_of: FileOf | None) -> BinaryIO:
     if hit.path is None or hit.seconds is not None:
         raise UnreadableImage(f"{hit.image_id}: has no file of its own.")
     try:
-        return file_of(hit.image_id) if file_of is not None else hit.path.open("rb")
+        if file_of is not None:
+            return file_of(hit.image_id)
+        if isinstance(hit.path, Path):
+            return hit.path.open("rb")
     except OSError as error:
         raise UnreadableImage(f"{hit.path}: cannot be read ({error.strerror}).") from error
+    raise UnreadableImage(f"{hit.path}: lies elsewhere, and nobody said how it is opened.")
 
 
 def _link(source: BinaryIO, target: Path) -> None:

@@ -16,6 +16,7 @@ from wherein.server.library import Library
 from wherein.server.models import check_job
 from wherein.server.problems import BROKEN, Problem, of_error
 from wherein.server.shapes import ErrorBody, JobOut
+from wherein.values.address import Location, inside
 from wherein.values.records import Progress
 
 State = Literal["running", "done", "cancelled", "failed"]
@@ -31,7 +32,7 @@ class Job:
 
     id: str
     collection: str
-    folder: Path
+    folder: Location
     target: Path
     """The collection's folder."""
     encoder: str | None = None
@@ -103,18 +104,20 @@ class Jobs:
         index: str | None = None,
     ) -> Job:
         """Index a folder into a served collection, or into a new one of its own."""
-        inside = self.allowed(folder)
+        indexed = self.allowed(folder)
         if collection is not None:
             served = self._library.get(collection)
             with wherein.open(served.folder) as opened:
                 check_job(encoder, layers, opened.made_by)
+        elif not isinstance(indexed, Path):
+            raise Problem(400, f"{folder}: is elsewhere; name the collection that it is to be indexed into.")
         else:
             check_job(encoder, layers, frozenset())
-            wherein.open(inside, create=True, encoder=encoder).close()
-            served = self._library.open(inside)
+            wherein.open(indexed, create=True, encoder=encoder).close()
+            served = self._library.open(indexed)
         kept = None if layers is None else tuple(layers)
         return self._run(
-            Job(secrets.token_hex(8), served.name, inside, served.folder, encoder, kept, every, verify, index)
+            Job(secrets.token_hex(8), served.name, indexed, served.folder, encoder, kept, every, verify, index)
         )
 
     def start_training(self, collection: str, asked: Mapping[str, Any]) -> Job:
@@ -146,13 +149,15 @@ class Jobs:
             if job.thread is not None:
                 job.thread.join(timeout=10)
 
-    def allowed(self, folder: str) -> Path:
-        """The real path of a folder below an allowed root."""
+    def allowed(self, folder: str) -> Location:
+        """The real path of a folder below an allowed root; an address only below one that was allowed by name."""
         try:
-            real = self._library.places().meant(folder).resolve(strict=True)
+            meant = self._library.places().meant(folder)
+            real = meant.resolve(strict=True) if isinstance(meant, Path) else meant
         except (OSError, ValueError, RuntimeError):
             raise Problem(404, f"{folder}: there is no such folder.") from None
-        if not real.is_dir() or not any(real.is_relative_to(root) for root in self._library.index_roots()):
+        there = real.is_dir() if isinstance(real, Path) else True
+        if not there or all(inside(root, real) is None for root in self._library.index_roots()):
             roots = ", ".join(map(str, self._library.index_roots())) or "none"
             raise Problem(403, f"{folder}: is not below a folder that may be indexed ({roots}). See --index-root.")
         return real

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Final, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -28,6 +30,7 @@ from wherein.server.places import Places
 from wherein.server.problems import Problem
 from wherein.server.questions import Questions
 from wherein.server.settings import Settings
+from wherein.values.address import Address, Location
 from wherein.values.ranking import Ranking
 from wherein.values.records import FOLDER, Info
 
@@ -253,14 +256,15 @@ class Library:
             folders.append(served.folder.parent if served.folder.name == FOLDER else served.folder)
         return Places(folders)
 
-    def index_roots(self) -> list[Path]:
-        """The folders below which indexing is allowed, resolved."""
+    def index_roots(self) -> list[Location]:
+        """The folders below which indexing is allowed, resolved; those elsewhere as they were named."""
         roots = list(self.settings.index_roots)
         if not roots:
             for served in self._served.values():
                 with wherein.open(served.folder) as opened:
                     roots += opened.roots.values()
-        return list(dict.fromkeys(root.resolve() for root in roots if root.is_dir()))
+        here = (root.resolve() for root in roots if isinstance(root, Path) and root.is_dir())
+        return list(dict.fromkeys([*here, *(root for root in roots if isinstance(root, Address))]))
 
 
 def check_upload(data: bytes, *, max_pixels: int, name: str) -> Image:
@@ -284,9 +288,22 @@ def original_of(collection: Collection, image_id: str) -> BinaryIO:
         ) from None
     head = file.read(32)
     file.seek(0)
-    if not (looks_like_image(head) or is_video(details.path) or details.path.suffix.lower() in IMAGE_SUFFIXES):
+    if not (looks_like_image(head) or is_video(details.path.name) or details.path.suffix.lower() in IMAGE_SUFFIXES):
         file.close()
         raise Problem(404, f"{image_id}: its file is no longer an image. Index the folder again.")
+    return file
+
+
+def on_disk(file: BinaryIO) -> BinaryIO:
+    """A file of this machine with the same content: the file itself, or a nameless copy of one that lies elsewhere."""
+    try:
+        file.fileno()
+    except OSError:
+        copy = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 — closed by who reads it
+        with file:
+            shutil.copyfileobj(file, copy)
+        copy.seek(0)
+        return copy
     return file
 
 

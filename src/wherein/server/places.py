@@ -8,16 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wherein.images.video import split_frame
+from wherein.values.address import Location, location_of, url_of
 
 
 class Places:
     """Known folders, each with a name of its own: `/home/ada/Pictures` is shown as `Pictures`."""
 
-    def __init__(self, folders: Iterable[Path]) -> None:
-        self._folders = dict[str, Path]()
-        self._names = dict[Path, str]()
+    def __init__(self, folders: Iterable[Location]) -> None:
+        self._folders = dict[str, Location]()
+        self._names = dict[Location, str]()
         for folder in folders:
-            real = folder.resolve()
+            real = folder.resolve() if isinstance(folder, Path) else folder
             if real not in self._names:
                 name, number = real.name or "files", 1
                 while name in self._folders:
@@ -32,11 +33,13 @@ class Places:
             text = re.sub(rf"{re.escape(str(folder))}(?![^/\s:,;.)'\"`])", lambda _: self._names[folder], text)  # noqa: B023
         return text
 
-    def meant(self, name: str) -> Path:
-        """The folder that is named: `Pictures/holiday`, or a path as it is on the server's disk."""
+    def meant(self, name: str) -> Location:
+        """The folder that is named: `Pictures/holiday`, a path as it is on the server's disk, or an address."""
         first, _, rest = name.partition("/")
         if first in self._folders:
             return self._folders[first] / rest
+        if url_of(name) is not None:
+            return location_of(name)
         return Path(os.path.expanduser(name))  # noqa: PTH111 — "~" may be no user
 
 

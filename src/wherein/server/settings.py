@@ -9,6 +9,7 @@ from typing import Final
 
 from wherein.errors import InputError
 from wherein.plugins import AUTO
+from wherein.values.address import Location
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 EVERYWHERE: Final = ("0.0.0.0", "::", "")
@@ -24,8 +25,8 @@ class Settings:
     """Asked of every request where it is set; it always is when the server can be reached from other machines."""
     hosts: tuple[str, ...] = ()
     """Further names in the Host header that are answered."""
-    index_roots: tuple[Path, ...] = ()
-    """Folders below which the page may index; by default the roots of the served collections."""
+    index_roots: tuple[Location, ...] = ()
+    """Folders, here or elsewhere, below which the page may index; by default the roots of the served collections."""
     index: str = AUTO
     """The index that is asked; a request may name another only if it has no address."""
     reports: Path | None = None

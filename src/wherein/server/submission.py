@@ -11,12 +11,14 @@ from wherein.bench.searchad.dataset import LABELS, TEST_MAPPING, read_test_mappi
 from wherein.bench.searchad.tools import Metadata, write_submission
 from wherein.collection import Collection
 from wherein.server.problems import Problem
+from wherein.values.address import Location, inside
 from wherein.values.query import read_query
 
 
-def searchad_root(roots: Sequence[Path]) -> Path | None:
+def searchad_root(roots: Sequence[Location]) -> Path | None:
     """The folder SearchAD was unpacked into, where the collection is of it."""
-    return next((root for root in roots if (root / TEST_MAPPING).is_file()), None)
+    here = (root for root in roots if isinstance(root, Path))
+    return next((root for root in here if (root / TEST_MAPPING).is_file()), None)
 
 
 def submission(collection: Collection, kept: Mapping[str, Sequence[str]], *, metadata: Metadata, method: str) -> bytes:
@@ -44,9 +46,9 @@ def submission(collection: Collection, kept: Mapping[str, Sequence[str]], *, met
 
 def _found(collection: Collection, query: Path, *, root: Path, method: str) -> list[str]:
     hits = collection.search(read_query(query), k=max(1, len(collection)), method=method)
-    return [hit.path.relative_to(root).as_posix() for hit in hits if hit.path and hit.path.is_relative_to(root)]
+    return [path for hit in hits if hit.path is not None and (path := inside(root, hit.path))]
 
 
 def _path(collection: Collection, image_id: str, root: Path) -> str:
     path = collection.details(image_id).path
-    return path.relative_to(root).as_posix() if path is not None and path.is_relative_to(root) else ""
+    return "" if path is None else inside(root, path) or ""

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from wherein.errors import UnreadableImage
+from wherein.images.elsewhere import listed_elsewhere, open_elsewhere, read_elsewhere
+from wherein.values.address import Address, Location
 from wherein.values.records import FileRecord
 
 _FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -27,19 +29,21 @@ _PIECE: Final = 1 << 20
 class Original:
     """Where the file of an image was when it was indexed, and what it was."""
 
-    folder: Path
+    folder: Location
     """Its root."""
     record: FileRecord
     target: str | None = None
     """Where links led: a path in the root, or an absolute one; None where there are none."""
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Location:
         """The file as people call it, links and all."""
         return self.folder / self.record.path
 
     def open(self) -> BinaryIO:
         """The file, if it is still what was indexed; else an UnreadableImage that says why not."""
+        if isinstance(self.folder, Address):
+            return self._elsewhere(self.folder / self.record.path)
         target = Path(self.target or self.record.path)
         base, inside = (Path(target.anchor), target.relative_to(target.anchor)) if target.anchor else (None, target)
         try:
@@ -52,13 +56,32 @@ class Original:
             ) from error
         if not self._same(file):
             file.close()
-            raise UnreadableImage(f"{self.path}: is not what was indexed: it has changed. Index its folder again.")
+            raise self._changed()
         return file
 
     def read(self) -> bytes:
         """All its bytes."""
+        if isinstance(self.folder, Address):  # one request: what came says by itself whether it is the same
+            data = read_elsewhere(self.folder / self.record.path, size=self.record.size)
+            if hashlib.blake2b(data, digest_size=16).digest() != self.record.hash:
+                raise self._changed()
+            return data
         with self.open() as file:
             return file.read()
+
+    def _elsewhere(self, source: Address) -> BinaryIO:
+        """A file elsewhere, to be read in parts."""
+        now = listed_elsewhere(source)
+        if now is None:
+            raise UnreadableImage(f"{source}: is gone. Index its folder again.")
+        file = open_elsewhere(source, size=now[0])
+        same = (self.record.size, self.record.mtime_ns)
+        if now != same and (now[0] != same[0] or content_hash(file) != self.record.hash):
+            raise self._changed()
+        return file
+
+    def _changed(self) -> UnreadableImage:
+        return UnreadableImage(f"{self.path}: is not what was indexed: it has changed. Index its folder again.")
 
     def _same(self, file: BinaryIO) -> bool:
         now = os.fstat(file.fileno())

@@ -23,17 +23,17 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from wherein.errors import CollectionChanged, CollectionCorrupt, CollectionError, CollectionNotFound, MissingExtra
+from wherein.errors import CollectionChanged, CollectionCorrupt, CollectionError, CollectionNotFound
 from wherein.files import make_folder, write_durably
+from wherein.remote import RemoteFolder
 from wherein.store.catalogue import Catalogue
 from wherein.store.database import connect
 from wherein.store.manifest import Manifest
 from wherein.store.shards import Array, Written, intact
 from wherein.store.store import Store
 
-T = TypeVar("T")
 _LOG: Final = logging.getLogger("wherein.store")
 HEAD: Final = "published.json"
 FORMAT: Final = 1
@@ -41,86 +41,7 @@ ADDRESS: Final = "published-at"
 """The file of a cache that says what it is a cache of."""
 LOOK_SECONDS: Final = 10.0
 """How often a reader looks whether something new was published; one request of some kilobytes."""
-TRIES: Final = 4
-"""How often a request is made that fails for a reason that may pass."""
-_PAUSE_SECONDS: Final = 0.5
-"""The first pause between them; each is twice as long as the one before."""
-_URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/+(.+)")
 _KEPT: Final = re.compile(r"[a-z_-]+(\.json)?")
-
-
-def url_of(path: str | os.PathLike[str]) -> str | None:
-    """The address that a path is, if it is one; a path that went through `Path` has lost one of its slashes."""
-    found = _URL.fullmatch(os.fspath(path))
-    if found is None:
-        return None
-    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{found[2]}"
-
-
-class Remote:
-    """A folder of an object store; whatever fails is tried again, then told in one line."""
-
-    def __init__(self, url: str) -> None:
-        try:
-            from fsspec.core import url_to_fs
-        except ImportError:
-            raise MissingExtra(f"{url}: needs an extra (fsspec is missing): pip install 'wherein[scale]'.") from None
-        self.url = url
-        try:
-            self._files, self._root = url_to_fs(url)
-        except ImportError as error:
-            raise MissingExtra(f"{url}: needs a library ({error}): pip install 'wherein[scale]'.") from None
-        except ValueError as error:
-            raise CollectionNotFound(f"{url}: is no address that can be opened ({error}).") from error
-
-    def read(self, name: str) -> bytes:
-        """All bytes of a file; FileNotFoundError where there is none."""
-        return bytes(self._tried(lambda: self._files.cat_file(self._at(name)), name))
-
-    def get(self, name: str, target: Path) -> None:
-        """Copy a file here."""
-        self._tried(lambda: self._files.get_file(self._at(name), str(target)), name)
-
-    def put(self, source: Path, name: str) -> None:
-        """Copy a file there."""
-        self._files.makedirs(self._at(name).rpartition("/")[0], exist_ok=True)
-        self._tried(lambda: self._files.put_file(str(source), self._at(name)), name)
-
-    def write(self, name: str, data: bytes) -> None:
-        """Replace a file there."""
-        self._files.makedirs(self._at(name).rpartition("/")[0], exist_ok=True)
-        self._tried(lambda: self._files.pipe_file(self._at(name), data), name)
-
-    def sizes(self, folder: str) -> dict[str, int]:
-        """name → bytes of every file below a folder."""
-        self._files.invalidate_cache()
-        try:
-            found = self._tried(lambda: self._files.find(self._at(folder), detail=True), folder)
-        except FileNotFoundError:
-            return {}
-        start = len(self._root.rstrip("/")) + 1
-        return {path[start:]: int(one["size"]) for path, one in found.items()}
-
-    def remove(self, name: str) -> None:
-        """Delete a file there."""
-        self._tried(lambda: self._files.rm_file(self._at(name)), name)
-
-    def _at(self, name: str) -> str:
-        return f"{self._root.rstrip('/')}/{name}"
-
-    def _tried(self, act: Callable[[], T], name: str) -> T:
-        for turn in range(TRIES):
-            try:
-                return act()
-            except (FileNotFoundError, PermissionError):
-                raise
-            except Exception as error:  # every kind of store has errors of its own
-                if turn + 1 == TRIES:
-                    reason = " ".join(f"{error}".split())[:200] or type(error).__name__
-                    raise CollectionError(f"{self.url}: {name} cannot be read or written ({reason}).") from error
-                _LOG.info("%s: %s failed (%s); trying again", self.url, name, error)
-                time.sleep(_PAUSE_SECONDS * 2**turn)
-        raise AssertionError("the last try returns or raises")
 
 
 def publish(store: Store, url: str, tell: Callable[[int, int], None] = lambda *_: None) -> tuple[int, int]:
@@ -128,7 +49,7 @@ def publish(store: Store, url: str, tell: Callable[[int, int], None] = lambda *_
 
     What the version before needs stays until the next; what is older is deleted.
     """
-    remote = Remote(url)
+    remote = RemoteFolder(url, failed=CollectionError)
     with TemporaryDirectory() as folder, store.writing():  # nobody compacts meanwhile
         before = _head(remote)
         copy = Path(folder) / "catalogue.sqlite"
@@ -178,7 +99,7 @@ def _kept(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in files if path.is_file() and _KEPT.fullmatch(path.name)}
 
 
-def _head(remote: Remote) -> dict[str, Any]:
+def _head(remote: RemoteFolder) -> dict[str, Any]:
     """What is published at an address; empty where nothing is."""
     try:
         head: dict[str, Any] = json.loads(remote.read(HEAD))
@@ -196,7 +117,7 @@ class PublishedStore(Store):
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._remote, self._cache = Remote(url), cache_of(url)
+        self._remote, self._cache = RemoteFolder(url, failed=CollectionError), cache_of(url)
         self._looked = 0.0
         self._fetched = dict[str, Written]()
         self._update()
@@ -239,7 +160,7 @@ class PublishedStore(Store):
         make_folder(path.parent)
         begun = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:
-            self._remote.get(_name(layer, shard), begun)
+            self._remote.get(_name(layer, shard), begun, size=0 if written is None else written.bytes)
         except FileNotFoundError as error:
             self._looked = 0.0
             raise CollectionChanged(f"{self.url}: something newer was published meanwhile. Search again.") from error
@@ -270,7 +191,9 @@ class PublishedStore(Store):
         if version.is_file() and version.read_text() == told and catalogue.is_file():
             return
         begun = self._cache / f"catalogue.{os.getpid()}.tmp"
-        self._remote.get(str(head["catalogue"]["file"]), begun)
+        named = str(head["catalogue"]["file"])
+        there = self._remote.listed(named)
+        self._remote.get(named, begun, size=0 if there is None else there.size)
         if hashlib.blake2b(begun.read_bytes(), digest_size=16).hexdigest() != head["catalogue"]["digest"]:
             raise CollectionCorrupt(f"{self.url}: its catalogue is not what was published. Publish again.")
         # Through SQLite, so that whoever has the cache open sees a change like any other.

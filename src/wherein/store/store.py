@@ -22,6 +22,7 @@ import numpy as np
 
 from wherein.errors import CollectionChanged, CollectionCorrupt, CollectionError, CollectionNotFound
 from wherein.files import TEMPORARY, make_folder, sync_folder
+from wherein.images.elsewhere import exists
 from wherein.store import catalogue_copies, checking, rewriting
 from wherein.store.catalogue import Catalogue
 from wherein.store.derived import Derived
@@ -31,6 +32,7 @@ from wherein.store.originals import Original
 from wherein.store.piece import Piece
 from wherein.store.shards import Array, Written, read_array, read_blob, write_array, write_blobs
 from wherein.store.writer import keepers_place, unwritable, writers_place
+from wherein.values.address import Location, written_location
 from wherein.values.records import FOLDER, MEMORY_ROOT, CheckReport
 from wherein.values.region import Box
 
@@ -112,7 +114,7 @@ class Store:
         with suppress(CollectionError, OSError):  # a full disk takes no copy; what is committed is safe all the same
             catalogue_copies.secure(self.folder, self.catalogue)
 
-    def add_root(self, folder: Path) -> str:
+    def add_root(self, folder: Location) -> str:
         """The name of a root, added when it is new. The first has the empty name, so ids need no prefix."""
         for name in self.manifest.roots:
             if self.root_path(name) == folder:
@@ -121,7 +123,7 @@ class Store:
         if self.manifest.roots:
             taken, number = set(self.manifest.roots), 1
             name = base = folder.name or "root"
-            while name in taken or any((self.root_path(root) / name).exists() for root in taken):
+            while name in taken or any(exists(self.root_path(root) / name) for root in taken):
                 number += 1
                 name = f"{base}-{number}"
         self._save(replace(self.manifest, roots={**self.manifest.roots, name: self._named(folder)}))
@@ -131,8 +133,10 @@ class Store:
         """Name the roots anew as `add_root` does: those that hold the collection move with it."""
         self._save(replace(self.manifest, roots={n: self._named(self.root_path(n)) for n in self.manifest.roots}))
 
-    def _named(self, folder: Path) -> str:
-        return os.path.relpath(folder, self.folder) if self.folder.is_relative_to(folder) else str(folder)
+    def _named(self, folder: Location) -> str:
+        if isinstance(folder, Path) and self.folder.is_relative_to(folder):
+            return os.path.relpath(folder, self.folder)
+        return str(folder)
 
     def drop_root(self, name: str) -> int:
         """Forget a root; its images become tombstones. Returns how many files that were."""
@@ -141,9 +145,10 @@ class Store:
         self._save(replace(self.manifest, roots={n: path for n, path in self.manifest.roots.items() if n != name}))
         return files
 
-    def root_path(self, name: str) -> Path:
-        """The folder of a root."""
-        return Path(os.path.normpath(self.folder / self.manifest.roots[name]))
+    def root_path(self, name: str) -> Location:
+        """The folder of a root, on this machine or elsewhere."""
+        said = written_location(self.manifest.roots[name])
+        return Path(os.path.normpath(self.folder / said)) if isinstance(said, Path) else said
 
     def add_layers(self, layers: Sequence[Layer]) -> None:
         """Make layers known before their first shard."""
@@ -218,7 +223,7 @@ class Store:
         known = self.manifest.layers.get(layer, Layer(layer, layer))
         return Labels(known, tuple(labels), self.manifest.roots).to_document()
 
-    def file_path(self, image: int) -> Path | None:
+    def file_path(self, image: int) -> Location | None:
         """The file an image comes from; None for one that was added from memory."""
         _, file = self.catalogue.describe(image)
         return None if file.root == MEMORY_ROOT else self.root_path(file.root) / file.path

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Self, overload
 
 from wherein.arrays import Mask
+from wherein.values.address import Location, written_location
 from wherein.values.masks import from_rle, outline, to_rle
 from wherein.values.region import Box
 
@@ -25,7 +25,7 @@ class Hit:
     confidence: float | None = None
     """How likely it is right, where the method is calibrated."""
     box: Box | None = None
-    path: Path | None = None
+    path: Location | None = None
     size_wh: tuple[int, int] = (0, 0)
     seconds: float | None = None
     mask: Mask | None = None
@@ -62,7 +62,7 @@ class Hit:
             score=values["score"],
             confidence=values["confidence"],
             box=None if box is None else Box(*box),
-            path=None if path is None else Path(path),
+            path=None if path is None else written_location(path),
             size_wh=(width, height),
             seconds=values["seconds"],
             mask=None if mask is None else from_rle(mask),

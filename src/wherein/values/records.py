@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from wherein.errors import InputError
+from wherein.values.address import Location
 
 _MONTH: Final = re.compile(r"(?P<year>\d{4})(-(?P<month>\d{1,2}))?")
 """A year, or a month of it."""
@@ -50,8 +51,8 @@ class Details:
     taken: float
     """Time stamp: when the picture was taken, or else when its file was written."""
     seconds: float | None
-    path: Path | None
-    """None for an image that was added from memory."""
+    path: Location | None
+    """Where its file lies; None for an image that was added from memory."""
     file_bytes: int
     digest: str
     """Changes when the file's content does."""
@@ -78,7 +79,7 @@ class Info:
 
     folder: Path
     encoder: str
-    roots: dict[str, Path]
+    roots: dict[str, Location]
     images: int
     tombstones: int
     skipped: int

@@ -13,7 +13,7 @@ from starlette.background import BackgroundTask
 from wherein import plugins
 from wherein.collection import Collection
 from wherein.encoders import families_that_name_no_model
-from wherein.server.library import Served, original_of
+from wherein.server.library import Served, on_disk, original_of
 from wherein.server.places import Places, file_name
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
@@ -150,7 +150,7 @@ async def original(served: ServedHere, image_id: ImageIdQuery) -> FileResponse:
     """The image's own file; only files inside the collection's folders are ever sent."""
 
     def read(found: Collection) -> tuple[BinaryIO, Path]:
-        return original_of(found, image_id), found.details(image_id).path or Path(image_id)
+        return on_disk(original_of(found, image_id)), Path(file_name(image_id))
 
     file, path = await served.reading(read)
     kind = _TYPES.get(path.suffix.lower(), "application/octet-stream")

@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from wherein.server.jobs import Job
 from wherein.server.routes import JobsHere, LibraryHere
 from wherein.server.shapes import FolderOut, JobIn, JobOut
+from wherein.values.address import Location, inside
 
 router = APIRouter(tags=["index jobs"])
 _TICK = 0.15
@@ -25,14 +26,17 @@ def folders(library: LibraryHere, running: JobsHere, path: Annotated[str, Query(
     if not path:
         return FolderOut(path="", parent=None, folders=[places.said(str(root)) for root in roots])
     real = running.allowed(path)
-    inside = sorted(
-        places.said(str(entry)) for entry in _folders(real) if any(entry.resolve().is_relative_to(r) for r in roots)
-    )
+    here = [entry for entry in _folders(real) if any(inside(root, entry.resolve()) is not None for root in roots)]
     parent = "" if real in roots else places.said(str(real.parent))
-    return FolderOut(path=places.said(str(real)), parent=parent, folders=inside)
+    return FolderOut(
+        path=places.said(str(real)), parent=parent, folders=sorted(places.said(str(entry)) for entry in here)
+    )
 
 
-def _folders(folder: Path) -> list[Path]:
+def _folders(folder: Location) -> list[Path]:
+    """What lies in a folder of this machine; one that lies elsewhere is indexed as a whole."""
+    if not isinstance(folder, Path):
+        return []
     try:
         return [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
     except OSError:
