@@ -22,12 +22,13 @@ from wherein import errors
 from wherein.images.image import ImageLike, read_bytes
 from wherein.images.video import seconds_of
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
+from wherein.values.address import Location
 from wherein.values.judgement import Calibration, Curve, Judgement, Reliability, Tenth
 from wherein.values.masks import to_rle
 from wherein.values.method import Method
 from wherein.values.query import Part, Query
 from wherein.values.ranking import Hit, Ranking
-from wherein.values.records import AddReport, CheckReport, Details, Info, LayerInfo, Progress, Skip
+from wherein.values.records import AddReport, CheckReport, Details, Info, LayerInfo, Progress, PushReport, Skip
 
 _SECONDS: Final = 60.0
 _LOCATED_AT_ONCE: Final = 100
@@ -143,6 +144,22 @@ class RemoteCollection:
             total = _joined(total, self._followed(self._door.json("POST", "/jobs", body=body), on_progress))
         return total
 
+    def push(
+        self,
+        *,
+        layers: Sequence[str] | None = None,
+        index_type: str | None = None,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+    ) -> list[PushReport]:
+        """As `Collection.push`, to the index that the server was started with."""
+        job = self._door.json("POST", f"{self._base}/push", body={"layers": layers, "index_type": index_type})
+        return [PushReport(**one) for one in self._followed(job, on_progress)["layers"]]
+
+    def publish(self, *, on_progress: Callable[[Progress], None] = lambda _: None) -> tuple[int, int]:
+        """As `Collection.publish`, to the address that the server was started with."""
+        report = self._followed(self._door.json("POST", f"{self._base}/publish"), on_progress)
+        return int(report["files"]), int(report["images"])
+
     def remove(self, *image_ids: str | Iterable[str]) -> int:
         """Forget images, named one by one or in lists (their files stay). Returns how many files that were."""
         named = image_ids_of(image_ids)
@@ -164,7 +181,7 @@ class RemoteCollection:
         """What the collection holds, and its bytes per image."""
         found = self._door.json("GET", f"{self._base}/info")
         layers = tuple(LayerInfo(**layer) for layer in found["layers"])
-        roots = {name: Path(path) for name, path in found["roots"].items()}
+        roots: dict[str, Location] = {name: Path(path) for name, path in found["roots"].items()}
         return Info(**found | {"folder": Path(found["folder"]), "roots": roots, "layers": layers})
 
     def check(self, *, repair: bool = True) -> CheckReport:
@@ -186,16 +203,8 @@ class RemoteCollection:
     def details(self, image_id: str) -> Details:
         """What is known about one image."""
         found = self._door.json("GET", f"{self._base}/image", query={"image_id": image_id})
-        return Details(
-            image_id=found["image_id"],
-            size_wh=_pair(found["size_wh"]),
-            taken=found["taken"],
-            seconds=found["seconds"],
-            path=None,
-            file_bytes=found["file_bytes"],
-            digest=found["digest"],
-            tags=tuple(found["tags"]),
-        )
+        same = {key: found[key] for key in ("image_id", "taken", "seconds", "file_bytes", "digest")}
+        return Details(size_wh=_pair(found["size_wh"]), path=None, tags=tuple(found["tags"]), **same)
 
     def frames(self, image_id: str) -> list[str]:
         """The images of the same file, in order."""

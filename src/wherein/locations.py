@@ -10,12 +10,14 @@ from wherein.collection import open
 from wherein.encoders import load
 from wherein.errors import CollectionNotFound, InputError
 from wherein.images.walk import Found, found_at
+from wherein.indexing.executors import load_executor
 from wherein.indexing.layer_choice import check_kinds
+from wherein.parallel import default_workers
 from wherein.store.store import is_collection
 from wherein.values.address import Address, Location, inside, location_of
 from wherein.values.records import FOLDER
 
-__all__ = ["check_kinds", "check_new", "home_of", "nearest", "targets_of"]
+__all__ = ["check_executor", "check_kinds", "check_new", "home_of", "nearest", "targets_of"]
 
 
 def nearest(start: Path) -> Path:
@@ -67,6 +69,13 @@ def check_new(home: Path, *, encoder: str | None, layers: Sequence[str] | None) 
         check_kinds(layers)
     if encoder is not None:
         load(encoder)
+
+
+def check_executor(name: str) -> None:
+    """Refuse an executor that does not exist, lacks its extra, or has an address at which nobody answers."""
+    reach = getattr(load_executor(name, workers=default_workers()), "reach", None)
+    if reach is not None:
+        reach()
 
 
 def _same_user(folder: Path) -> bool:

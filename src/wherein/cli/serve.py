@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wherein.cli.options import DeviceOption, IndexOption, TrustOption, use_models
+from wherein.cli.options import RAY_HERE, DeviceOption, IndexOption, TrustOption, use_models
 
 if TYPE_CHECKING:
     import socket
@@ -40,6 +40,12 @@ def serve(
         ),
     ] = None,
     index: IndexOption = "auto",
+    publish: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where to requests may publish: below s3://BUCKET/FOLDER.")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="[ADDRESS]", help="Let processes of Ray index: here, or at HOST:PORT.")
+    ] = None,
     reports: Annotated[Path | None, typer.Option(help="A folder of benchmark reports to browse.")] = None,
     search_seconds: Annotated[float, typer.Option(min=1.0, help="How long one search may take.")] = 60.0,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
@@ -57,6 +63,8 @@ def serve(
 
     use_models(device=device, trust_remote_code=trust_remote_code)
     folders = [_folder_of(path) for path in collection or []] or [nearest(Path.cwd())]
+    executor = "threads" if ray is None else f"ray:{ray}".removesuffix(f":{RAY_HERE}")
+    _require(folders, index=index, publish=publish, executor=executor)
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     listener = _listen(host, port)
@@ -68,6 +76,8 @@ def serve(
         index_roots=tuple(map(location_of, index_root or ())),
         search_seconds=search_seconds,
         index=index,
+        publish=publish,
+        executor=executor,
         reports=None if reports is None else reports.expanduser().absolute(),
     )
     app = create_app(folders, settings)
@@ -78,6 +88,21 @@ def serve(
     if open_:
         typer.launch(address)
     uvicorn.Server(config(app, timeout_graceful_shutdown=2)).run(sockets=[listener])
+
+
+def _require(folders: list[Path], *, index: str, publish: str | None, executor: str) -> None:
+    """Refuse what could not be used later, before anybody is told that the server is there."""
+    from wherein.collection import open
+    from wherein.errors import InputError
+    from wherein.locations import check_executor
+    from wherein.values.address import refuse_secrets, url_of
+
+    check_executor(executor)
+    if publish is not None and url_of(publish) is None:
+        raise InputError(f"--publish {publish}: is no address: give one such as s3://bucket/photos.")
+    refuse_secrets(publish or "")
+    with open(folders[0]) as opened:
+        opened.reach_index(index)
 
 
 def _folder_of(path: Path) -> Path:

@@ -59,7 +59,7 @@ class Ray:
                 ray.shutdown()
 
     def _start(self, ray: Any) -> None:
-        self._require_listener()
+        self.reach()
         quiet = {"include_dashboard": False} if not self._address else {}
         own = {"num_cpus": self._workers, "object_store_memory": _STORE_BYTES} if not self._address else {}
         try:
@@ -67,7 +67,7 @@ class Ray:
         except Exception as error:  # Ray raises bare exceptions when a machine is too busy to start it
             raise self._unanswered(error) from error
 
-    def _require_listener(self) -> None:
+    def reach(self) -> None:
         """Refuse an address at which nobody listens: Ray itself would try again for ever."""
         found = re.fullmatch(r"(?:ray://)?(.+):(\d+)", self._address)
         if found is None:

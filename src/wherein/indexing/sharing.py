@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from wherein import plugins
 from wherein.errors import InputError
 from wherein.index.rows import ArrayCache, RowTable, places_of
 from wherein.search.views import origin_of
@@ -61,6 +62,13 @@ class Sharing:
             source = Source(table, origin, self._store.catalogue.facts)
             reports.append(push(source, address, kind=index_type, tell=tell))
         return reports
+
+    def reach_index(self, index: str) -> None:
+        """Refuse an index that lies elsewhere and cannot be asked now: an error says why. Other indexes always can."""
+        kind, _, address = index.partition(":")
+        reach = getattr(plugins.load("indexes", kind), "reach", None) if address else None
+        if reach is not None:
+            reach(address)
 
     def publish(self, url: str, *, on_progress: Callable[[Progress], None] = lambda _: None) -> tuple[int, int]:
         """Make an address (`s3://bucket/photos`) hold the collection as it is now, for other machines to open.

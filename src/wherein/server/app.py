@@ -30,6 +30,7 @@ from wherein.server.routes import (
     reviews,
     search,
     selections,
+    sharing,
     status,
     study,
     train,
@@ -60,6 +61,7 @@ _ROUTES: Final = (
     explore,
     jobs,
     train,
+    sharing,
     upkeep,
 )
 

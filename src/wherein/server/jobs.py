@@ -1,4 +1,4 @@
-"""Jobs that index or train: one at a time per collection, in a thread of its own; what is done stays when cancelled."""
+"""Jobs that index, train, push or publish: one at a time per collection; what is done stays when cancelled."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import wherein
+from wherein.collection import Collection
 from wherein.errors import WhereinError
 from wherein.server.library import Library
 from wherein.server.models import check_job
@@ -19,6 +20,9 @@ from wherein.server.shapes import ErrorBody, JobOut
 from wherein.values.address import Location, inside
 from wherein.values.records import Progress
 
+Step = Callable[[Progress], None]
+Act = Callable[[Collection, Step], dict[str, Any]]
+"""What a job does with a collection, and what came of it."""
 State = Literal["running", "done", "cancelled", "failed"]
 
 
@@ -28,7 +32,7 @@ class _Cancelled(Exception):
 
 @dataclass(slots=True)
 class Job:
-    """An `add` or a training in progress, or what came of it."""
+    """Indexing, training, pushing or publishing in progress, or what came of it."""
 
     id: str
     collection: str
@@ -44,8 +48,8 @@ class Job:
     """Whether files are read whose size and date are as they were."""
     index: str | None = None
     """The index to keep, where it is to be another than before."""
-    train: Mapping[str, Any] | None = None
-    """What `Collection.train` is called with, where the job trains instead of indexing."""
+    act: Act | None = None
+    """What the job does instead of indexing."""
     said: Callable[[str], str] = str
     """Calls folders by their names in what is told of the job."""
     state: State = "running"
@@ -125,7 +129,33 @@ class Jobs:
         served = self._library.get(collection)
         with wherein.open(served.folder) as opened:
             check_job(asked.get("encoder"), None, opened.made_by)
-        return self._run(Job(secrets.token_hex(8), served.name, served.folder, served.folder, train=asked))
+        act: Act = lambda found, step: found.train(**asked, on_progress=step).to_dict()  # noqa: E731
+        return self._run(Job(secrets.token_hex(8), served.name, served.folder, served.folder, act=act))
+
+    def start_push(self, collection: str, *, layers: Sequence[str] | None, index_type: str | None) -> Job:
+        """Push a served collection to the index that the server was started with."""
+        index, served = self._library.settings.index, self._library.get(collection)
+        if ":" not in index or index.startswith("compressed"):
+            raise Problem(400, "this server asks no index elsewhere: start it with --index milvus:HOST:PORT.")
+
+        def act(found: Collection, step: Step) -> dict[str, Any]:
+            pushed = found.push(index, layers=layers, index_type=index_type, on_progress=step)
+            return {"layers": [asdict(one) for one in pushed]}
+
+        return self._run(Job(secrets.token_hex(8), served.name, served.folder, served.folder, act=act))
+
+    def start_publishing(self, collection: str) -> Job:
+        """Publish a served collection, under its name, below the address that the server was started with."""
+        url, served = self._library.settings.publish, self._library.get(collection)
+        if url is None:
+            raise Problem(400, "this server publishes nothing: start it with --publish s3://BUCKET/FOLDER.")
+        target = f"{url.rstrip('/')}/{served.name}"
+
+        def act(found: Collection, step: Step) -> dict[str, Any]:
+            files, images = found.publish(target, on_progress=step)
+            return {"files": files, "images": images}
+
+        return self._run(Job(secrets.token_hex(8), served.name, served.folder, served.folder, act=act))
 
     def resume(self, job_id: str) -> Job:
         """Go on where a cancelled or failed job stopped."""
@@ -133,7 +163,7 @@ class Jobs:
         if old.state == "running":
             raise Problem(409, "the job is still running.")
         again = (old.collection, old.folder, old.target, old.encoder, old.layers, old.every, old.verify, old.index)
-        return self._run(Job(secrets.token_hex(8), *again, train=old.train))
+        return self._run(Job(secrets.token_hex(8), *again, act=old.act))
 
     def cancel(self, job_id: str) -> Job:
         """Stop after the image at hand; what is indexed stays."""
@@ -166,18 +196,18 @@ class Jobs:
         job.said = self._library.places().said
         with self._turn:
             if any(other.state == "running" and other.target == job.target for other in self._jobs.values()):
-                raise Problem(
-                    409, f"{job.collection}: is being indexed or trained already. Wait for that job, or cancel it."
-                )
+                raise Problem(409, f"{job.collection}: is at work already. Wait for that job, or cancel it.")
             self._jobs[job.id] = job
-        job.thread = threading.Thread(target=_work, args=(job,), name=f"index {job.collection}", daemon=True)
+        job.thread = threading.Thread(
+            target=_work, args=(job, self._library.settings.executor), name=f"index {job.collection}", daemon=True
+        )
         job.thread.start()
         return job
 
 
-def _work(job: Job) -> None:
+def _work(job: Job, executor: str) -> None:
     def step(progress: Progress) -> None:
-        if not progress.stage or job.train is not None:
+        if not progress.stage or job.act is not None:
             job.done, job.total = progress.done, progress.total
         if progress.skip is not None:
             job.skipped += 1
@@ -186,9 +216,9 @@ def _work(job: Job) -> None:
             raise _Cancelled
 
     try:
-        if job.train is not None:
+        if job.act is not None:
             with wherein.open(job.target) as collection:
-                job.report = collection.train(**job.train, on_progress=step).to_dict()
+                job.report = job.act(collection, step)
             job.state = "done"
             return
         with wherein.open(job.target, encoder=job.encoder) as collection:
@@ -197,6 +227,7 @@ def _work(job: Job) -> None:
                 "layers": job.layers,
                 "every": job.every,
                 "index": job.index,
+                "executor": executor,
             }
             report = collection.add(job.folder, **chosen, verify=job.verify, on_progress=step)
             skipped = [{"path": job.said(skip.path), "reason": job.said(skip.reason)} for skip in report.skipped]

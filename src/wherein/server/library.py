@@ -30,7 +30,7 @@ from wherein.server.places import Places
 from wherein.server.problems import Problem
 from wherein.server.questions import Questions
 from wherein.server.settings import Settings
-from wherein.values.address import Address, Location
+from wherein.values.address import Address, Location, location_of
 from wherein.values.ranking import Ranking
 from wherein.values.records import FOLDER, Info
 
@@ -250,6 +250,8 @@ class Library:
     def places(self) -> Places:
         """The folders that answers may speak of, by name: those that are indexed, may be, or hold a collection."""
         folders = list(self.settings.index_roots)
+        if self.settings.publish is not None:
+            folders.append(location_of(self.settings.publish))
         for served in self._served.values():
             with wherein.open(served.folder) as opened:
                 folders += opened.roots.values()

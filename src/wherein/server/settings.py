@@ -29,6 +29,10 @@ class Settings:
     """Folders, here or elsewhere, below which the page may index; by default the roots of the served collections."""
     index: str = AUTO
     """The index that is asked; a request may name another only if it has no address."""
+    publish: str | None = None
+    """The address below which collections are published, each under its name; without one, none is."""
+    executor: str = "threads"
+    """What runs the work of index jobs."""
     reports: Path | None = None
     """A folder of benchmark reports to browse."""
     max_upload_bytes: int = 32 << 20

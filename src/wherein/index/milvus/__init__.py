@@ -61,6 +61,11 @@ class MilvusRows:
             )
         self._pushed = pushed
 
+    @staticmethod
+    def reach(address: str) -> None:
+        """Raise IndexUnavailable where nobody answers at an address."""
+        connect(address)
+
     def scores(self, queries: Floats, images: Ints) -> Floats:
         """(m, len(images)): the exact score of each image's best row."""
         return self._exact.scores(queries, images)
