@@ -106,6 +106,17 @@ class Deadly(Stages):
         return super().read(task)
 
 
+class Unloadable(Stages):
+    """Stages whose encoder is not there where they are sent."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _nothing_there, ()
+
+
+def _nothing_there() -> Stages:
+    raise FileNotFoundError("no such model")
+
+
 def test_a_file_that_ends_its_workers_is_left_out(
     pictures: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +159,41 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(pictures: Path, tmp_path: 
         report = collection.add(pictures)
         assert (report.added + report.unchanged, len(collection)) == (COUNT, COUNT + 1)
         assert collection.check(repair=False).doubled == 0
+
+
+def test_a_machine_that_is_lost_costs_nothing(pictures: Path, tmp_path: Path) -> None:
+    program = """
+import sys, threading, wherein
+from wherein.indexing import ray as executor
+ray = executor._ray()
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+node = cluster.add_node(num_cpus=1)
+executor.CHUNK = 4
+killed = []
+def tell(progress):
+    if progress.done >= 30 and not killed:
+        killed.append(len(ray.nodes()))
+        cluster.remove_node(node, allow_graceful=False)
+with wherein.open(sys.argv[1], create=True, encoder="toy") as made:
+    report = made.add(sys.argv[2], executor=f"ray:{cluster.address}", on_progress=tell)
+    print(killed, report.added, report.duplicates, len(report.skipped), made.check(repair=False).doubled)
+"""
+    words = [sys.executable, "-c", program, str(tmp_path / "ray"), str(pictures)]
+    told = subprocess.run(words, capture_output=True, text=True, timeout=240)
+    assert told.stdout.splitlines()[-1:] == [f"[2] {COUNT} 1 1 0"], told.stdout + told.stderr
+    with wherein.open(tmp_path / "threads", create=True, encoder="toy") as collection:
+        collection.add(pictures)
+    (ids, rows), (other_ids, other_rows) = rows_of(tmp_path / "threads"), rows_of(tmp_path / "ray")
+    assert ids == other_ids
+    np.testing.assert_array_equal(rows, other_rows)
+
+
+def test_workers_that_do_not_start_are_told(pictures: Path, cluster: Any) -> None:
+    cluster.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    tasks = [Task(FileRecord("", "000.png", 0, 0), "000.png", pictures / "000.png")]
+    with pytest.raises(InputError, match="the workers of Ray do not start"):
+        list(executor.Ray(workers=2).run(Unloadable(ToyEncoder(), ["global"]), tasks, known=lambda file: False))
 
 
 def test_the_command_takes_an_address_or_none_and_a_folder_after_it(pictures: Path, tmp_path: Path) -> None:

@@ -153,10 +153,17 @@ class RemoteFolder:
 
     def _walked(self, folder: str) -> Iterator[dict[str, Any]]:
         """Every file below a folder, folder by folder: fsspec's own walk leaves out folders that it cannot read."""
-        waiting, seen = [self._at(folder)], set[str]()
+        top = self._at(folder)
+        waiting, seen = [top], set[str]()
         while waiting:
             current = waiting.pop()
-            for info in self._tried("ls", None, current, detail=True):
+            try:
+                infos = self._tried("ls", None, current, detail=True)
+            except FileNotFoundError as error:
+                if current == top:
+                    raise
+                raise self._failed(f"{self.url}: changed while it was listed") from error
+            for info in infos:
                 path = str(info["name"])
                 if info["type"] != "directory":
                     yield info
@@ -173,12 +180,11 @@ class RemoteFolder:
     def _tried(self, act: str, name: str | None, *more: Any, size: int = 0, first: bool = True, **options: Any) -> Any:
         """What a call of the file system gives, `name` among its words first or last; made again where it fails."""
         words = [*more] if name is None else [self._at(name), *more] if first else [*more, self._at(name)]
-        if self._files.async_impl:
-            options["timeout"] = ANSWER_SECONDS * (1 + size / _SLOW_BYTES)
+        seconds = ANSWER_SECONDS * (1 + size / _SLOW_BYTES)
         tries = TRIES if self._failures < _GIVEN_UP else 1
         for turn in range(tries):
             try:
-                answer = getattr(self._files, act)(*words, **options)
+                answer = self._called(act, words, options, seconds)
             except (FileNotFoundError, PermissionError):
                 self._failures = 0
                 raise
@@ -192,6 +198,15 @@ class RemoteFolder:
                 self._failures = 0
                 return answer
         raise AssertionError("the last try returns or raises")
+
+    def _called(self, act: str, words: list[Any], options: dict[str, Any], seconds: float) -> Any:
+        """One call; where the file system has an event loop, that ends it in time."""
+        from fsspec.asyn import sync
+
+        waiting = getattr(self._files, f"_{act}", None) if self._files.async_impl else None
+        if waiting is None:
+            return getattr(self._files, act)(*words, **options)
+        return sync(self._files.loop, waiting, *words, timeout=seconds, **options)
 
 
 @cache

@@ -30,23 +30,7 @@ from wherein.values.region import Box
 IMAGES = 5000
 ODD = 'f0/" or image > 0 or "\\' + "'%_é\n.png"
 """An id that would be part of an expression if ids were ever put into one."""
-RUN_SERVER = """
-import os, signal, sys
-from milvus import MilvusServer
-home, port, etcd, peers = sys.argv[1], *map(int, sys.argv[2:])
-with open(f"{home}/etcd.yaml", "w") as file:
-    for key, number in (("listen-client", etcd), ("advertise-client", etcd), ("listen-peer", peers)):
-        file.write(f"{key}-urls: http://127.0.0.1:{number}\\n")
-    file.write(f"initial-advertise-peer-urls: http://127.0.0.1:{peers}\\n")
-    file.write(f"name: default\\ninitial-cluster: default=http://127.0.0.1:{peers}\\n")
-os.environ["ETCD_CONFIG_PATH"] = f"{home}/etcd.yaml"
-server = MilvusServer(data_dir=home, proxy_port=port, etcd_port=etcd)
-signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-server.start()
-print("ready", flush=True)
-signal.pause()
-"""
-"""Starts a server on ports of its own, so that another one may run beside it."""
+RUN_SERVER = Path(__file__).parents[2] / "benchmarks" / "run_milvus.py"
 
 
 def free_port() -> int:
@@ -61,7 +45,7 @@ def milvus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if sys.platform != "linux":
         pytest.skip("the server that is installed by pip runs on Linux")
     home, ports = tmp_path_factory.mktemp("milvus"), [free_port() for _ in range(3)]
-    words = [sys.executable, "-c", RUN_SERVER, str(home), *map(str, ports)]
+    words = [sys.executable, str(RUN_SERVER), str(home), *map(str, ports)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "ready\n"

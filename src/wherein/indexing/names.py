@@ -35,9 +35,10 @@ def named_image(source: Any) -> tuple[str, ImageLike]:
 
 def ids_of(store: Store, name: str | os.PathLike[str] | Address) -> list[str]:
     """The image_ids that a name means: an id, or the path of a file; a film is all its keyframes."""
-    catalogue, location = store.catalogue, location_of(name)
+    catalogue = store.catalogue
     if catalogue.image_at(str(name)) is not None:
         return [str(name)]
+    location = location_of(name)
     for root in store.manifest.roots:
         below = inside(store.root_path(root), location)
         places = [] if below is None else [below]

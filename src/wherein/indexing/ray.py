@@ -3,7 +3,8 @@
 Files are dealt out in chunks to workers, processes that hold one encoder each. A worker first says what it has read, so
 that the driver can tell what the collection knows already; then it sends the rows of the others. A chunk counts when
 all of it has come back: where a worker or its machine is lost, another gets the chunk, so nothing is lost and nothing
-comes twice. A file that ends its workers again and again is left out.
+comes twice. A worker gets chunks when it runs: one for which there is no machine left keeps nobody waiting. A file that
+ends its workers again and again is left out.
 """
 
 from __future__ import annotations
@@ -107,6 +108,10 @@ class _Worker:
     def __init__(self, stages: Stages) -> None:
         self._stages, self._read = stages, dict[int, list[Read | Skipped]]()
 
+    def ready(self) -> bool:
+        """Answers as soon as the process runs and has its encoder."""
+        return True
+
     def read(self, number: int, tasks: Sequence[Task]) -> list[FileRecord | Skipped]:
         """Read the files of a chunk; they stay here."""
         self._read[number] = [self._tried(task) for task in tasks]
@@ -143,6 +148,8 @@ class _Actor:
     """A worker process, as the driver sees it."""
 
     handle: Any
+    starting: Any
+    """What it was asked when it was started; None once it has answered."""
     has: dict[Any, tuple[int, _Chunk, bool]] = field(default_factory=dict)
     """What it was asked for → (number, chunk, whether it was read already)."""
 
@@ -155,7 +162,7 @@ class _Run:
     ) -> None:
         self._ray, self._stages, self._known, self._workers = ray, ray.put(stages), known, workers
         self._again, self._tasks = deque[_Chunk](), iter(tasks)
-        self._number = 0
+        self._number, self._unstarted = 0, 0
         told = ray.exceptions
         self._lost = (told.RayActorError, told.ObjectLostError, told.WorkerCrashedError, told.NodeDiedError)
         self._start = ray.remote(num_cpus=1, num_gpus=1 if _accelerated(stages) else 0)(_Worker).remote
@@ -165,30 +172,52 @@ class _Run:
         actors = list[_Actor]()
         try:
             while self._dealt(actors):
-                pending = [asked for actor in actors for asked in actor.has]
+                pending = [asked for actor in actors for asked in (*actor.has, actor.starting) if asked is not None]
                 ready, _ = self._ray.wait(pending, num_returns=1, timeout=_WAIT_SECONDS)
                 for asked in ready:
-                    actor = next(one for one in actors if asked in one.has)
-                    yield from self._settled(actors, actor, asked)
+                    actor = next(one for one in actors if asked in one.has or asked is one.starting)
+                    if asked is actor.starting:
+                        self._begin(actors, actor)
+                    else:
+                        yield from self._settled(actors, actor, asked)
         finally:
             for actor in actors:
                 self._ray.kill(actor.handle)
 
     def _dealt(self, actors: list[_Actor]) -> bool:
-        """Give every worker enough to do, starting workers where some are missing; whether anything is on its way."""
+        """Give every worker enough to do, starting workers where some are missing; whether anything is left to do."""
+        waiting = list[_Chunk]()
         for turn in range(AHEAD):
             for place in range(self._workers):
-                idle = place >= len(actors) or len(actors[place].has) <= turn
-                chunk = self._next() if idle else None
+                known = actors[place] if place < len(actors) else None
+                if known is not None and (known.starting is not None or len(known.has) > turn):
+                    continue
+                chunk = self._next()
                 if chunk is None:
                     continue
-                if place >= len(actors):
-                    actors.append(_Actor(self._start(self._stages)))
-                actor = actors[min(place, len(actors) - 1)]
+                if known is None:  # others may do it before this one runs
+                    handle = self._start(self._stages)
+                    actors.append(_Actor(handle, handle.ready.remote()))
+                    waiting.append(chunk)
+                    continue
                 self._number += 1
-                asked = actor.handle.read.remote(self._number, chunk.tasks)
-                actor.has[asked] = (self._number, chunk, False)
-        return any(actor.has for actor in actors)
+                asked = known.handle.read.remote(self._number, chunk.tasks)
+                known.has[asked] = (self._number, chunk, False)
+        self._again.extendleft(reversed(waiting))
+        return bool(self._again) or any(actor.has for actor in actors)
+
+    def _begin(self, actors: list[_Actor], actor: _Actor) -> None:
+        """A worker that was started runs, or has ended; where one after the other ends, that is told."""
+        try:
+            self._ray.get(actor.starting)
+        except self._lost as error:
+            actors.remove(actor)
+            self._unstarted += 1
+            if self._unstarted >= TRIES:
+                reason = " ".join(str(error).split())[:200]
+                raise InputError(f"the workers of Ray do not start ({reason}).") from error
+        else:
+            actor.starting, self._unstarted = None, 0
 
     def _next(self) -> _Chunk | None:
         if self._again:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from wherein.errors import InputError
 from wherein.images.elsewhere import exists
 from wherein.images.image import ImageLike
 from wherein.images.video import EVERY, keyframe_id
-from wherein.images.walk import Passed, printable
+from wherein.images.walk import Found, Passed, printable
 from wherein.indexing.duplicates import Contents, moved_along, origin
 from wherein.indexing.executors import load_executor
 from wherein.indexing.fill import Filling
@@ -116,30 +116,17 @@ class Sync:
         _LOG.info("%d of %d files read in %.1f s", self._done, self._total, self._report.seconds)
         return self._report
 
-    # what there is to do
-
     def _plan(self, target: Location, complete: set[int]) -> None:
         root, scope = locate(self._store, target)
         base = self._store.root_path(root)
-        if (absent := why_absent(base)) is not None:
-            self._pass_over(root, absent)
-            return
-        if not holds_anything(self._store, target):
-            self._skip(Skip(printable(target), "does not exist, and nothing was indexed there. Check its spelling."))
-            return
         known = self._store.catalogue.files(root, scope)
+        seen = self._seen(target, root, base, {path: own[1:] for path, own in known.items()})
+        if seen is None:
+            return
         skipped = self._store.catalogue.skipped(root)
         unseen, blocked, again = dict(known), dict[str, Skipped](), set[str]()
         inner = roots_below(self._store, base)
         links, home = dict[str, str](), base.resolve() if isinstance(base, Path) else Path()
-        stamps = {path: (size, mtime) for path, (_, size, mtime) in known.items()}
-        try:
-            seen = list(look_at(self._store, target, base, stamps))
-        except OSError as error:  # of a folder elsewhere, all of the list comes, or nothing is said of its images
-            if isinstance(base, Path):
-                raise
-            self._pass_over(root, error.strerror or str(error))
-            return
         for found in seen:
             path = inside(base, found.path) or ""
             if any(inside(other, found.path) is not None for other in inner):
@@ -180,12 +167,32 @@ class Sync:
         here = [path for path in skipped if not path or _below(path, [scope])]
         self._note_skips(blocked.values(), forget=[(root, path) for path in here if path not in again])
 
+    def _seen(
+        self, target: Location, root: str, base: Location, known: Mapping[str, tuple[int, int]]
+    ) -> list[Found | Passed] | None:
+        """What is at a target now; None where nothing can be said of it, so that its images stay."""
+        absent = why_absent(base)
+        if absent is None and not holds_anything(self._store, target):
+            self._skip(Skip(printable(target), "does not exist, and nothing was indexed there. Check its spelling."))
+            return None
+        seen = list[Found | Passed]()
+        try:
+            seen += [] if absent else look_at(self._store, target, base, known)
+        except OSError as error:  # of a folder elsewhere, all of the list comes, or nothing is said of its images
+            absent = error.strerror or str(error)
+        if absent is None and known and not seen and target == base and not isinstance(base, Path):
+            absent = "nothing is there"
+        if absent is None:
+            return seen
+        self._pass_over(root, absent)
+        return None
+
     def _pass_over(self, root: str, why: str) -> None:
         """Leave the images of a root as they are, and say why."""
         base = self._store.root_path(root)
-        back = "Connect its disk" if isinstance(base, Path) else "Try again later"
-        forget = f"forget it with `wherein remove {shlex.quote(str(base))}`"
-        reason = f"{why}; its images stay as they were. {back}, or {forget}."
+        again = "Connect its disk" if isinstance(base, Path) else "Try again later"
+        way_out = f"{again}, or forget it with `wherein remove {shlex.quote(str(base))}`."
+        reason = f"{why}; its images stay as they were. {way_out}"
         self._skip(Skip(str(base), reason))
         self._note_skips([Skipped(FileRecord(root, "", 0, 0), reason, passing=True)])
 
@@ -201,8 +208,6 @@ class Sync:
                 self._fresh.add((MEMORY_ROOT, image_id))
             record = FileRecord(MEMORY_ROOT, image_id, 0, now)
             self._tasks[MEMORY_ROOT, image_id] = Task(record, image_id, image)
-
-    # doing it
 
     def _embed(self, tasks: Sequence[Task]) -> None:
         executor = load_executor(self._settings.executor, workers=self._settings.workers)
