@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import wherein
+from wherein import remote
 from wherein.errors import CollectionCorrupt, CollectionError, CollectionNotFound, InputError, MissingExtra
 from wherein.store import published
 
@@ -77,6 +78,28 @@ def test_requests_that_fail_are_made_again(
         bucket[1].failing = 3
         assert ids(reader.search("red")) == ids(collection.search("red"))
     assert bucket[1].failed == 9
+
+
+def test_a_store_that_does_not_answer_in_time_is_asked_again_then_told(
+    reader: wherein.Collection,
+    collection: wherein.Collection,
+    bucket: tuple[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = ids(reader.search("red"))
+    monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(remote, "TRIES", 2)
+    bucket[1].stalling = 1
+    with wherein.open(bucket[0]) as again:
+        assert ids(again.search("red")) == expected
+    assert bucket[1].stalling == 0
+    bucket[1].stalling = 1000
+    with pytest.raises(CollectionError, match=r"published.json was not answered within 0.5 s"):
+        wherein.open(bucket[0])
+    with pytest.raises(CollectionError, match="was not answered within"):
+        collection.publish(bucket[0])
+    monkeypatch.setattr(published, "LOOK_SECONDS", -1.0)
+    assert ids(reader.search("red")) == expected, "what is here goes on to serve"
 
 
 def test_what_vanishes_or_is_changed_is_told(

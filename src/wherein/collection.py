@@ -145,17 +145,16 @@ class Collection(Inventory, Judging, Sharing, Learning):
         executor: str = "threads",
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> AddReport:
-        """Index folders, files, or `(image_id, image)` pairs; with none, bring every known folder up to date. A folder
-        may be an address, as `s3://bucket/photos`.
+        """Index folders, files, addresses, or `(image_id, image)` pairs; with none, bring all known up to date.
 
-        What is indexed already is skipped. `layers` join those the collection keeps; a new one keeps them alone, or
-        `DEFAULT_KINDS` of `wherein.layers`. A new `encoder` fills new layers beside the old ones, which serve
-        until the new are complete. A file that cannot be used is reported, never raised. Of a video, its keyframes,
-        changes of scene and one image `every` few seconds are kept: as it was said last, or 5. Links that leave the
-        folders are taken in only with `follow_links`, which is remembered. With `verify`, files are read whose size and
-        date are the same. The `index` to keep is remembered: exact,
-        compressed, compressed:BITS, or auto, which compresses layers that are large enough for it to pay. The
-        `executor` runs the work: threads of this process, or `ray`, or `ray:ADDRESS` of a cluster.
+        An address is that of a folder elsewhere, as `s3://bucket/photos`. What is indexed already is skipped. `layers`
+        join those the collection keeps; a new one keeps them alone, or `DEFAULT_KINDS` of `wherein.layers`. A new
+        `encoder` fills new layers beside the old ones, which serve until the new are complete. A file that cannot be
+        used is reported, never raised. Of a video, its keyframes, changes of scene and one image `every` few seconds
+        are kept: as it was said last, or 5. Links that leave the folders are taken in only with `follow_links`, which
+        is remembered. With `verify`, files are read whose size and date are the same. The `index` to keep is
+        remembered: exact, compressed, compressed:BITS, or auto, which compresses layers that are large enough for it to
+        pay. The `executor` runs the work: threads of this process, or `ray`, or `ray:ADDRESS` of a cluster.
         """
         chosen = None if index is None else check_choice(index)
         threads = default_workers() if workers is None else whole_number("workers", workers, least=1)
