@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cluster() -> Iterator[Any]:
     """A Ray of two processors that stays for the tests of this file."""
     ray = executor._ray()
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     yield ray
     ray.shutdown()
 
@@ -178,9 +179,13 @@ def tell(progress):
 with wherein.open(sys.argv[1], create=True, encoder="toy") as made:
     report = made.add(sys.argv[2], executor=f"ray:{cluster.address}", on_progress=tell)
     print(killed, report.added, report.duplicates, len(report.skipped), made.check(repair=False).doubled)
+ray.shutdown()
+cluster.shutdown()
 """
     words = [sys.executable, "-c", program, str(tmp_path / "ray"), str(pictures)]
-    told = subprocess.run(words, capture_output=True, text=True, timeout=240)
+    with TemporaryDirectory(prefix="ray") as own:  # a short name: sockets lie there
+        places = os.environ | {"RAY_TMPDIR": own}
+        told = subprocess.run(words, capture_output=True, text=True, timeout=240, env=places)
     assert told.stdout.splitlines()[-1:] == [f"[2] {COUNT} 1 1 0"], told.stdout + told.stderr
     with wherein.open(tmp_path / "threads", create=True, encoder="toy") as collection:
         collection.add(pictures)
