@@ -216,6 +216,14 @@ def test_an_address_that_holds_a_secret_is_refused(url: str, tmp_path: Path) -> 
         assert made.roots == {}
 
 
+def test_a_published_collection_of_it_opens_the_originals(
+    elsewhere: wherein.Collection, folder: Path, bucket: Bucket
+) -> None:
+    elsewhere.publish(f"{bucket[0]}-published")
+    with wherein.open(f"{bucket[0]}-published") as reader, reader.open_file("red.png") as file:
+        assert file.read() == (folder / "red.png").read_bytes()
+
+
 def test_no_credential_is_written(elsewhere: wherein.Collection) -> None:
     kept = [path for path in elsewhere.folder.rglob("*") if path.is_file()]
     assert not [path for path in kept if b"hush-hush" in path.read_bytes() or b"someone" in path.read_bytes()]
@@ -274,6 +282,8 @@ def test_the_command(photos: str, tmp_path: Path) -> None:
     assert found.stdout == f"{photos}/red.png\n"
     gone = run("index", f"{photos}-gone", *home)
     assert (gone.returncode, gone.stderr.count("\n"), "nothing is there" in gone.stderr) == (2, 1, True), gone.stderr
+    new = tmp_path / "new"
+    assert (run("index", f"{photos}-gone", "-c", str(new)).returncode, new.exists()) == (2, False), "nothing is left"
     homeless = run("index", photos)
     assert (homeless.returncode, "-c FOLDER" in homeless.stderr) == (2, True)
     assert "4 files forgotten" in run("remove", photos, *home).stdout

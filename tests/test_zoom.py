@@ -44,6 +44,7 @@ def test_a_file_that_is_gone_is_ranked_by_what_is_kept(photos: wherein.Collectio
     hits = photos.search(Part(text="red", where=CORNER), method="static-9~alone+zoom")
     assert {hit.image_id for hit in hits} == {"small.png", "near.png", "one.png", "two.png"}
     assert hits[0].image_id == "near.png"
+    assert "zoom could not read 1 of the 4 files it looked at: they are ranked as before." in hits.notes
 
 
 def test_without_a_place_there_is_nothing_to_look_at(photos: wherein.Collection) -> None:

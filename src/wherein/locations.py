@@ -9,6 +9,7 @@ from pathlib import Path
 from wherein.collection import open
 from wherein.encoders import load
 from wherein.errors import CollectionNotFound, InputError
+from wherein.images.elsewhere import require_elsewhere
 from wherein.images.walk import Found, found_at
 from wherein.indexing.executors import load_executor
 from wherein.indexing.layer_choice import check_kinds
@@ -36,7 +37,8 @@ def targets_of(paths: Sequence[str | os.PathLike[str]]) -> list[Location]:
     targets = [location_of(path) for path in paths]
     for target in targets:
         if isinstance(target, Address):
-            continue  # what is there is asked when it is indexed
+            require_elsewhere(target)
+            continue
         if not target.exists():
             raise InputError(f"{target}: does not exist. Check the spelling of the folder to index.")
         if not target.is_dir() and not isinstance(found_at(target), Found):

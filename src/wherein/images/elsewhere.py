@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
-from wherein.errors import UnreadableImage
+from wherein.errors import InputError, UnreadableImage
 from wherein.images.image import IMAGE_SUFFIXES, check_bytes, looks_like_image
 from wherein.images.video import VIDEO_SUFFIXES
 from wherein.images.walk import HEAD_BYTES, Found, Passed, is_transport_stream, storable_time
@@ -129,6 +129,17 @@ def listed_elsewhere(source: Address) -> tuple[int, int] | None:
     except OSError as error:
         _tell(source, error)
     return None if one is None else _kept(one)
+
+
+def require_elsewhere(location: Address) -> None:
+    """Refuse an address at which nothing is, or of which nothing can be learnt."""
+    try:
+        there = folder_at(location.root).exists(location.path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).removeprefix(f"{location}: ").strip()
+        raise InputError(f"{location}: {reason}. Check the address and credentials.") from error
+    if not there:
+        raise InputError(f"{location}: nothing is there, or it cannot be reached. Check the address and credentials.")
 
 
 def is_file_elsewhere(location: Address) -> bool:

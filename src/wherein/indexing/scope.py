@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from wherein.errors import InputError
-from wherein.images.elsewhere import exists, is_file_elsewhere, walk_elsewhere
+from wherein.images.elsewhere import exists, is_file_elsewhere, require_elsewhere, walk_elsewhere
 from wherein.images.walk import LEAVES, Found, Passed, found_at, printable, walk
 from wherein.store.store import Store
 from wherein.values.address import Address, Location, inside
@@ -55,8 +55,7 @@ def require_there(store: Store, target: Location) -> None:
     if any(inside(store.root_path(name), target) is not None for name in store.manifest.roots):
         return
     if isinstance(target, Address):
-        if not exists(target):
-            raise InputError(f"{target}: nothing is there, or it cannot be reached. Check the address and credentials.")
+        require_elsewhere(target)
         return
     if not os.path.lexists(target) or not (target.is_dir() or target.parent.is_dir()):
         raise InputError(f"{printable(target)}: does not exist. Check the spelling of the folder to index.")

@@ -7,6 +7,7 @@ and is too much to keep of every place, but a few dozen hits can be looked at wh
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -40,15 +41,17 @@ class Zoom(SearchStep):
         if len(first) < 2:
             return ranked
         files = [context.view.store.original(int(context.view.images[one.image])) for one in first]
-        seen = np.zeros(len(first), np.float32)
+        seen, unread = np.zeros(len(first), np.float32), 0
         for group in groups:
             if group.where is not None:
                 enough = _enough(group.where, max(context.encoder.input_hw))
                 read, rows = crop_embeddings(files, group.where, context.encoder, at_least=enough)
+                unread = max(unread, len(first) - len(read))
                 if len(read):
                     scores = (rows @ group.vectors.T).max(axis=1)
                     seen[read] += group.weight * Background.of(scores).standardise(scores)
-        return reordered(ranked, first, seen)
+        said = f"zoom could not read {unread:,} of the {len(first):,} files it looked at: they are ranked as before."
+        return replace(reordered(ranked, first, seen), notes=(*ranked.notes, said) if unread else ranked.notes)
 
 
 ZOOM: Final = Zoom()
