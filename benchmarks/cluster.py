@@ -70,8 +70,10 @@ def server(place: Path) -> Iterator[tuple[str, int]]:
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         if running.stdout is None or running.stdout.readline() != "ready\n":
             raise SystemExit("the server did not start")
-        yield f"127.0.0.1:{ports[0]}", running.pid
-        running.terminate()
+        try:
+            yield f"127.0.0.1:{ports[0]}", running.pid
+        finally:
+            running.terminate()
 
 
 def memory(process: int) -> int:
@@ -102,6 +104,7 @@ def search(given: argparse.Namespace, process: int | None = None) -> dict[str, A
             told(f"{name}: {rows[name]}")
         loaded = {} if process is None else loaded_memory(index, process, before)
         return {
+            "index": "milvus-lite" if process is None else "Milvus server",
             "images": given.images,
             "pushed_rows_per_s": pushed.sent / pushed.seconds if pushed.sent else None,
             "push_s": pushed.seconds,

@@ -1,12 +1,14 @@
 """What a collection of any size needs, computed from measured figures: writes docs/sizing.md.
 
-python benchmarks/sizing.py            # after changing benchmarks/sizing.json
+python benchmarks/sizing.py                      # after changing benchmarks/sizing.json
+python benchmarks/sizing.py lite.json embed.json # after measuring: takes in what benchmarks/cluster.py printed
 """
 
 # ruff: noqa: E501 — lines of a page
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,31 @@ MEMORY_GB = 64
 
 
 def main() -> None:
-    """Write the page."""
+    """Take in what was measured, and write the page."""
+    figures = json.loads(FIGURES.read_text("utf-8"))
+    for name in sys.argv[1:]:
+        figures = taken_in(figures, json.loads(Path(name).read_text("utf-8")))
+    FIGURES.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", "utf-8")
     PAGE.write_text(page(json.loads(FIGURES.read_text("utf-8"))), "utf-8")
+
+
+def taken_in(figures: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+    """The figures with those of one run of benchmarks/cluster.py."""
+    if "photos" in measured:
+        return figures | {"embed": {key: value for key, value in measured.items() if key != "bytes_per_image"}}
+    searches = figures.get("searches", {}) | {measured["index"]: measured}
+    found = figures | {"searches": searches}
+    if measured["pushed_rows_per_s"] and measured["index"] == "Milvus server":
+        found["push_rows_per_s"] = round(measured["pushed_rows_per_s"])
+        found["push_source"] = f"`benchmarks/cluster.py search --server`, {measured['images']:,} rows, two shared cores"
+    if measured.get("memory_since_push"):
+        rows = measured["images"] * figures["dimensions"]
+        found["overhead"] = round(measured["memory_since_push"] / rows, 1)
+        found["overhead_source"] = (
+            f"measured: memory of a Milvus 2.3.5 with {measured['images']:,} rows of {measured['kind']} less that of an "
+            "empty one, by the bytes of the rows; it holds freshly written rows too"
+        )
+    return found
 
 
 def page(figures: dict[str, Any]) -> str:
@@ -62,6 +87,7 @@ def page(figures: dict[str, Any]) -> str:
         "|---|---|",
         *(f"| {name} | {amount(size * 10**6)} |" for name, size in rows.items()),
         "",
+        *_measured(figures),
         "## What to turn on",
         "",
         "| images | disk, all layers | disk, `global` and `thumbs` | embedding on one machine of 16 cores | exact search | "
@@ -83,6 +109,43 @@ def page(figures: dict[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _measured(figures: dict[str, Any]) -> list[str]:
+    """What benchmarks/cluster.py found: the same hits from an index elsewhere, and how long it took."""
+    lines = list[str]()
+    for name, one in figures.get("searches", {}).items():
+        lines += [
+            f"{name}, {one['images']:,} made-up images ({one['kind']}, {one['recall_at_10']:.1%} of the best ten found when pushed):",
+            "",
+            "| question | exact, here | through the index | the same of the first 20 | largest gap of scores |",
+            "|---|---:|---:|---:|---:|",
+            *(
+                f"| {question} | {own['exact_s'] * 1000:,.0f} ms | {own['milvus_s'] * 1000:,.0f} ms | {own['same']:.0%} | "
+                f"{own['largest_gap']:.0e} |"
+                for question, own in one["questions"].items()
+            ),
+            "",
+        ]
+    if lines:
+        lines = [
+            "## The same hits from elsewhere",
+            "",
+            "`python benchmarks/cluster.py search`: rows of random directions, the hardest case for lists of rows; on two cores that",
+            "others used too, the server on the same two. Scores are always those of the collection's own rows.",
+            "",
+            *lines,
+        ]
+    embed = figures.get("embed")
+    if embed:
+        ratio = embed["ray_s"] / embed["threads_s"]
+        lines += [
+            f"Embedding {embed['photos']:,} photographs on one machine of two cores took {embed['threads_s']:,.0f} s with threads and "
+            f"{embed['ray_s']:,.0f} s with Ray, {ratio:.2f} times as long; of that, {embed['ray_first_s']:,.0f} s "
+            f"({embed['threads_first_s']:,.0f} s with threads) until the first was done (`python benchmarks/cluster.py embed`).",
+            "",
+        ]
+    return lines
 
 
 def _line(figures: dict[str, Any], images: int, every: int, lean: int, dims: int) -> str:
