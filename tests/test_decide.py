@@ -12,8 +12,8 @@ from wherein.cli import app
 from wherein.demo import PHOTOS
 from wherein.errors import InputError
 from wherein.options import DEFAULT_CUT, Asked, Cut
-from wherein.search.decide import NONE_SURE, about, cut_of, shown, split
-from wherein.values.ranking import Expected, Hit
+from wherein.search.decide import NONE_SURE, about, cut_of, decided, shown, split
+from wherein.values.ranking import Expected, Hit, Ranking
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,38 @@ def test_an_empty_and_a_one_image_collection_have_sensible_answers(tmp_path: Pat
         (only,) = collection.search("a dog")
         assert only.confidence is not None
         assert collection.search("a dog").expected is not None
+
+
+@pytest.mark.parametrize(
+    ("k", "decide", "kept", "rejected"),
+    [
+        pytest.param(3, False, "0 1 4", "", id="the fifth hit is sure: it takes the third place"),
+        pytest.param(3, True, "4", "0 1", id="a decision keeps it alone"),
+        pytest.param(1, True, "4", "", id="one hit was wanted"),
+        pytest.param(6, True, "4", "0 1 2 3 5", id="it is among those wanted anyway"),
+    ],
+)
+def test_a_sure_hit_beyond_the_wanted_ones_is_no_missing_match(k: int, decide: bool, kept: str, rejected: str) -> None:
+    every = [Hit(str(place), 1.0 - place / 10, sure) for place, sure in enumerate([0.4, 0.1, 0.2, 0.3, 0.51, 0.05])]
+
+    def search(asked: Asked) -> Ranking:
+        strong, weak = split(every[: asked.k], asked.cut.least if asked.cut.decides else None)
+        return Ranking(strong, query="red", encoder="toy", method="whole", score_kind="cosine", searched=6, rejected=weak,
+                       cut=asked.cut.least, decided=asked.cut.decides)  # fmt: skip
+
+    found = decided(search, Asked.of("red", {"k": k, "decide": decide}))
+    assert [hit.image_id for hit in found] == kept.split()
+    assert [hit.image_id for hit in found.rejected] == rejected.split()
+
+
+def test_copies_of_an_image_are_as_sure_as_it_is_alone(photos: wherein.Collection, tmp_path: Path) -> None:
+    for copy in range(3):
+        for photo in sorted(PHOTOS.glob("*.jpg")):
+            (tmp_path / f"{photo.stem}-{copy}.jpg").write_bytes(photo.read_bytes())
+    with wherein.open(tmp_path, create=True) as copied:
+        copied.add(tmp_path, layers=["global"])
+        for words in ("a horse", "a brown horse stands in a green field"):
+            alone, found = photos.search(words, k=1), copied.search(words, k=3)
+            assert {hit.image_id.rsplit("-", 1)[0] for hit in found} == {alone[0].image_id.removesuffix(".jpg")}
+            assert len({hit.confidence for hit in found}) == 1
+            assert abs((found[0].confidence or 0.0) - (alone[0].confidence or 0.0)) <= 0.25, words

@@ -28,7 +28,7 @@ from wherein.parallel import default_workers
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure
 from wherein.search.clips import NO_CLIP
 from wherein.search.confidence import Measured, measure
-from wherein.search.decide import cut_of, expected_right, shown, split, summed
+from wherein.search.decide import cut_of, decided, expected_right, shown, split, summed
 from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Curves
 from wherein.search.judging import Judging
@@ -191,7 +191,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
         A str is a text; a Path, bytes, array or PIL image is an example; a list of those is looked for together.
         """
         asked = Asked.of(query, options)
-        return self._steadily(lambda: self._search(asked))
+        return self._steadily(lambda: decided(self._search, asked))
 
     def _steadily(self, answer: Callable[[], T]) -> T:
         """An answer from one state of the collection: asked again where another process changed it meanwhile."""

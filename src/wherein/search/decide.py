@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from wherein.arrays import Floats, Mask
 from wherein.encoders import Encoder
-from wherein.options import Asked, Cut
+from wherein.options import DEFAULT_K, Asked, Cut
 from wherein.search.confidence import measure
 from wherein.search.engine import Candidate, Ranked
 from wherein.search.sources import EmbeddingSource, Source
 from wherein.search.views import View
 from wherein.values.judgement import Curve
-from wherein.values.ranking import Expected, Hit
+from wherein.values.ranking import Expected, Hit, Ranking
 
 NONE_SURE: Final = 1.01
 """A cut that no hit reaches."""
@@ -53,6 +53,25 @@ def split(hits: Sequence[Hit], least: float | None) -> tuple[tuple[Hit, ...], tu
     sure = [least is None or hit.confidence is None or hit.confidence >= least for hit in hits]
     kept = tuple(hit for hit, enough in zip(hits, sure, strict=True) if enough)
     return kept, tuple(hit for hit, enough in zip(hits, sure, strict=True) if not enough)
+
+
+def decided(search: Callable[[Asked], Ranking], asked: Asked) -> Ranking:
+    """The answer of a `search`; where fewer hits were wanted than usual, a sure one that follows them is not left out.
+
+    Hits are ordered by score, so one that is sure may follow some that are not. Where none of the first k is, sure
+    ones among the usual number take the last places.
+    """
+    found = search(asked)
+    short = asked.k < DEFAULT_K and len(found.hits) + len(found.rejected) == asked.k
+    if asked.all or not short or found.strong or RANKED_ANEW.intersection(asked.method.steps):
+        return found
+    further = search(replace(asked, k=DEFAULT_K))
+    sure = further.strong[: asked.k]
+    if not sure:
+        return found
+    if found.decided:
+        return replace(further, hits=sure, rejected=found.rejected[: asked.k - len(sure)])
+    return replace(further, hits=(*found.hits[: asked.k - len(sure)], *sure))
 
 
 def shown(confidences: Floats) -> list[float]:
