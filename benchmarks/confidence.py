@@ -1,11 +1,16 @@
 """The shipped models of confidence (`src/wherein/search/models.json`), and how far they can be trusted.
 
-    python benchmarks/confidence.py EVAL_FOLDER [--out out/confidence] [--page docs/results/confidence.md] [--keep]
+    python benchmarks/confidence.py EVAL_FOLDER --photos DATA [--weights FOLDER] [--keep]
 
-The development sets are indexed together, as the mixed library that people have, and each alone; of half of the queries
-the answers are removed. What tells right hits from wrong ones is written down once (`OUT/signs`), so that fitting takes
-seconds. Every figure of a set is of a model that was fitted on the other sets; the shipped one is fitted on all. With
---keep the shipped models stay as they are and only the page is written.
+EVAL_FOLDER holds the development sets: they are indexed together, as the mixed library that people have, and each
+alone; of half of the queries the answers are removed. DATA is the folder of the training pictures, of which those held
+back are used (`confidence_held.py`): the model of texts is fitted on them and measured on the development sets. Of the
+other kinds of evidence every figure of a set is of a model that was fitted on the other sets, `plain` inside included;
+the shipped one is fitted on all.
+
+What tells right hits from wrong ones is written down once (`OUT/DIGEST/signs`, by the digest of mini's weights), so
+that fitting takes seconds. With --keep the shipped models stay as they are and only the page is written; --weights
+measures another edition of mini by the shipped models, and the page of the next run lists its figures too.
 """
 
 from __future__ import annotations
@@ -14,8 +19,8 @@ import argparse
 import json
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -23,17 +28,22 @@ import numpy as np
 from scipy.optimize import minimize
 
 import wherein
+from confidence_held import Held, absent_texts
+from confidence_more import count_lines, more
 from confidence_page import page
-from confidence_sets import SETS, Ask, Sets, Trial, trials
+from confidence_sets import SETS, Ask, Sets, Trial, text, trials
 from wherein.collection import Collection
+from wherein.encoders import load, mini
 from wherein.options import Asked
 from wherein.search.confidence import Evidence, Model
 
 HITS = 20
 """Hits of each query that are judged."""
 ABSENT = Path(__file__).with_name("absent_texts.txt")
+MANY = 25_000
+"""Images of the largest library."""
 WEIGHTS = {
-    "text": ("beats", "agrees", "leads"),
+    "text": ("beats", "fits", "agrees", "leads"),
     "example": ("above look-alikes", "apart"),
     "region": ("above look-alikes", "apart"),
     "both": ("plain",),
@@ -47,8 +57,11 @@ WEIGHTS = {
 """The signs of each kind of evidence, in their order."""
 AFTER = ("text", "example", "region", "both", "place", "anywhere", "again", "fused", "verified", "words")
 """Kinds in the order in which they are fitted: `plain` is the odds of the first three."""
+WITHOUT_WEIGHTS = ("words", "verified")
+"""Kinds of evidence that mini has no part in: they are judged once, whatever the weights."""
 LIKE_OTHERS = 1e-3
 """How strongly large weights are avoided."""
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,11 @@ class Judged:
     score: np.ndarray
     images: np.ndarray
     answerable: np.ndarray
+    less: np.ndarray
+    """What a confidence is multiplied by: less than 1 where no word of the query is known."""
+    inner: np.ndarray
+    """(n, signs) of whole images, where the kind weighs their odds too"""
+    inner_kind: str
     milliseconds: float
 
     @property
@@ -69,36 +87,98 @@ class Judged:
         """Whether each is the first hit of its query."""
         return np.r_[True, self.query[1:] != self.query[:-1]] if len(self.query) else np.zeros(0, bool)
 
+    def by(self, models: Mapping[str, Model], kind: str) -> Judged:
+        """The same with `plain` as other models of whole images say."""
+        if "plain" not in WEIGHTS[kind] or not self.inner_kind:
+            return self
+        signs = self.signs.copy()
+        signs[:, WEIGHTS[kind].index("plain")] = models[self.inner_kind].odds(self.inner)
+        return replace(self, signs=signs)
+
 
 def main() -> None:
     """Judge what is missing, fit, write the models and the page."""
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
+    parser.add_argument("--photos", type=Path, required=True, help="the folder of training pictures")
     parser.add_argument("--out", type=Path, default=Path("out/confidence"))
     parser.add_argument("--page", type=Path, default=Path("docs/results/confidence.md"))
     parser.add_argument("--models", type=Path, default=Path("src/wherein/search/models.json"))
     parser.add_argument("--only", nargs="*", default=[], help="kinds of evidence to judge")
+    parser.add_argument("--many", type=int, default=MANY, help="images of the largest library; 0 leaves it out")
+    parser.add_argument("--weights", type=Path, help="another edition of mini")
     parser.add_argument("--keep", action="store_true")
     arguments = parser.parse_args()
-    sets, absent = Sets(arguments.data), [one for one in ABSENT.read_text("utf-8").splitlines() if one[0] != "#"]
-    judged = dict[tuple[str, str], Judged]()
-    fitted = dict[tuple[str, str], bool]()
-    for trial in trials(sets, absent):
-        kept = arguments.out / "signs" / f"{trial.kind} {trial.name}.npz"
+    if arguments.weights is not None:
+        mini.WEIGHTS = arguments.weights
+    out = arguments.out / load("mini").digest[:8]
+    sets, held = Sets(arguments.data), Held(arguments.photos)
+    judged, fitted = dict[Key, Judged](), dict[Key, bool]()
+    for trial in (*held.trials(), *trials(sets, absent_texts(ABSENT))):
+        folder = arguments.out / "local" if trial.kind in WITHOUT_WEIGHTS else out / "signs"
+        kept = folder / f"{trial.kind} {trial.name}.npz"
         if not kept.exists() and (not arguments.only or trial.kind in arguments.only):
             kept.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(kept, **vars(judge(trial, library(trial.library, sets, arguments.out))))
+            np.savez(kept, **vars(judge(trial, library(trial.library, sets, held, out))))
         if kept.exists():
             with np.load(kept) as stored:
-                judged[trial.kind, trial.name] = Judged(**{name: stored[name] for name in stored.files})
+                found = {name: stored[name] for name in stored.files}
+            judged[trial.kind, trial.name] = Judged(**found | {"inner_kind": str(found["inner_kind"])})
             fitted[trial.kind, trial.name] = trial.fitted
-    models = dict[str, Model]()
+    models = read(arguments.models)
+    if arguments.weights is None and not arguments.keep:
+        unjudged = {kind: one for kind, one in models.items() if kind not in {own for own, _ in judged}}
+        arguments.models.write_text(written(fit_all(judged, fitted, known=unjudged)), "utf-8")
+        models = read(arguments.models)
+    said = {key: left_out(key, judged, fitted, models) for key in judged}
+    extra = more(library("mixed", sets, held, out), sets, held, models["text"], out, many=arguments.many)
+    nothing = tuple(Ask(text(one), frozenset()) for one in absent_texts(ABSENT))
+    captions, people = library("captions", sets, held, out), library("held-people", sets, held, out)
+    counted = {"nouns, held back": (people, tuple(held.noun_asks())), "nouns": (captions, tuple(sets.noun_asks()))}
+    extra += count_lines(counted | {"absent": (captions, nothing)})
+    arguments.page.write_text(page(judged, said, models, WEIGHTS, extra, out), "utf-8")
+
+
+def fit_all(
+    judged: Mapping[Key, Judged],
+    fitted: Mapping[Key, bool],
+    *,
+    known: Mapping[str, Model] | None = None,
+    without: str | None = None,
+) -> dict[str, Model]:
+    """A model for each kind of evidence that is not `known`, fitted on every set but one, in whatever library it is."""
+    models = dict(known or {})
     for kind in AFTER:
-        some = [one for (own, name), one in judged.items() if own == kind and fitted[own, name]]
-        models[kind] = fit(some) if some else Model(0.0, (1.0,) * len(WEIGHTS[kind]))
-    if not arguments.keep:
-        arguments.models.write_text(written(models), "utf-8")
-    arguments.page.write_text(page(judged, fitted, models, fit, WEIGHTS), "utf-8")
+        some = [
+            one.by(models, kind)
+            for (own, name), one in judged.items()
+            if own == kind and fitted[own, name] and not (without is not None and same(name, without))
+        ]
+        if kind not in models:
+            models[kind] = fit(some) if some else Model(0.0, (1.0,) * len(WEIGHTS[kind]))
+    return models
+
+
+def left_out(
+    key: Key, judged: Mapping[Key, Judged], fitted: Mapping[Key, bool], models: Mapping[str, Model]
+) -> np.ndarray:
+    """(n,) log odds of a trial's hits by models that did not see it; that of texts was fitted elsewhere anyway."""
+    kind, name = key
+    some = {one: hits for one, hits in judged.items() if one[0] in ("example", "region", kind) and one[0] != "text"}
+    own = models if kind == "text" else fit_all(some, fitted, known={"text": models["text"]}, without=name)
+    return np.asarray(own[kind].odds(judged[key].by(own, kind).signs), np.float64)
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two trials ask for the same things."""
+    first, second = (name.removeprefix("mixed ").removesuffix(" by diffusion") for name in (one, other))
+    return first == second
+
+
+def read(path: Path) -> dict[str, Model]:
+    """The models of a file."""
+    known = json.loads(path.read_text("utf-8"))
+    return {kind: Model(float(one["offset"]), tuple(one["weights"].values())) for kind, one in known.items()}
 
 
 def written(models: dict[str, Model]) -> str:
@@ -108,32 +188,26 @@ def written(models: dict[str, Model]) -> str:
             "offset": round(one.offset, 4),
             "weights": {name: round(float(weight), 4) for name, weight in zip(WEIGHTS[kind], one.weights, strict=True)},
         }
-        for kind, one in models.items()
+        for kind, one in ((kind, models[kind]) for kind in WEIGHTS)
     }
     return json.dumps(known, indent=1, ensure_ascii=False) + "\n"
 
 
-def library(name: str, sets: Sets, out: Path) -> Collection:
-    """A collection of one set, or of all (`mixed`); `half-` lacks the answers of half of the queries."""
+def library(name: str, sets: Sets, held: Held, out: Path) -> Collection:
+    """A collection of one set, or of all (`mixed`); `half-` lacks the answers of half of the queries.
+
+    Names that begin with `held-` are of photographs that training held back.
+    """
     home = out / "libraries" / name
     if not home.exists():
-        whole = mixed(sets, out)
+        own = name.removeprefix("held-")
+        whole = mixed(sets, out) if own == name else held_back(held, out)
         making = home.with_name(f"{name}.part")
         shutil.rmtree(making, ignore_errors=True)
         shutil.copytree(whole, making / ".wherein")
+        stays = sets.stays if own == name else held.stays
         with wherein.open(making) as collection:
-            wanted = name.removeprefix("half-")
-            gone = sets.half if name.startswith("half-") else frozenset[str]()
-            source = wanted.removeprefix("captions-")
-
-            def stays(image_id: str) -> bool:
-                if image_id in gone:
-                    return False
-                if wanted.startswith("captions-"):
-                    return sets.sources.get(image_id) == source
-                return wanted == "mixed" or image_id.startswith(f"{wanted}/")
-
-            collection.remove(*(one for one in collection.image_ids() if not stays(one)))
+            collection.remove(*(one for one in collection.image_ids() if not stays(one, own)))
         making.rename(home)
     return wherein.open(home)
 
@@ -149,18 +223,32 @@ def mixed(sets: Sets, out: Path) -> Path:
     return folder / ".wherein"
 
 
+def held_back(held: Held, out: Path) -> Path:
+    """The `.wherein` folder of the photographs that training held back."""
+    folder = out / "held"
+    if not (folder / ".wherein").exists():
+        held.write(folder)
+        with wherein.open(folder, create=True, encoder="mini") as collection:
+            collection.add(folder, layers=("global",))
+    return folder / ".wherein"
+
+
 def judge(trial: Trial, collection: Collection) -> Judged:
     """The signs of the first hits of every query, and which of them are right."""
-    rows = list[tuple[np.ndarray, bool, bool, int, float, str, bool]]()
+    rows = list[tuple[np.ndarray, bool, bool, int, float, str, bool, float, np.ndarray]]()
     there, spent, started = frozenset(collection.image_ids()), 0.0, time.perf_counter()
+    inner_kind = ""
     for number, ask in enumerate(trial.asks):
-        options = {"method": trial.method, "k": HITS + 1}
-        asked = Asked.of(ask.query, options)
+        asked = Asked.of(ask.query, {"method": trial.method, "k": HITS + 1})
         view, _, ranked, _ = collection._ranked(asked)
         before = time.process_time()
-        encoder = collection._encoder(collection.encoder)
-        signs = Evidence(asked.query, asked.method, ranked, view, encoder).signs()
+        evidence = Evidence(asked.query, asked.method, ranked, view, collection._encoder(collection.encoder))
+        signs = evidence.signs()
         spent += time.process_time() - before
+        inner = np.zeros((len(signs), 0), np.float32)
+        if "plain" in WEIGHTS[trial.kind]:
+            ((inner_kind, inner),) = evidence.plain()
+        less = float(collection._unknown(asked).less_sure(np.ones(1, np.float32))[0])
         own = ask.unknown if ask.query.parts[0].image is not None else frozenset[str]()
         found = [collection._hit(view, one).image_id for one in ranked.candidates]
         kept = [place for place, image_id in enumerate(found) if image_id not in own][:HITS]
@@ -173,13 +261,14 @@ def judge(trial: Trial, collection: Collection) -> Judged:
                 ranked.candidates[place].score,
                 found[place],
                 bool(ask.right & there),
+                less,
+                inner[place],
             )
             for place in kept
         ]
     print(f"{trial.kind} {trial.name}: {len(rows)} hits, {time.perf_counter() - started:.0f} s", flush=True)
-    columns = list(zip(*rows, strict=True))
-    arrays = [np.array(column) for column in columns]
-    return Judged(*arrays, milliseconds=1000 * spent / max(len(trial.asks), 1))
+    arrays = [np.array(column) for column in zip(*rows, strict=True)]
+    return Judged(*arrays, inner_kind=inner_kind, milliseconds=1000 * spent / max(len(trial.asks), 1))
 
 
 def _unknown(image_id: str, ask: Ask) -> bool:

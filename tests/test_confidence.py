@@ -12,7 +12,7 @@ from wherein.encoders import load
 from wherein.search.background import Background
 from wherein.search.bank import NAMES, Bank, Texts, bank_of, texts
 from wherein.search.confidence import shipped
-from wherein.search.signs import FEWEST, example_signs, stands_out, text_signs
+from wherein.search.signs import FEWEST, example_signs, fit_spread, stands_out, text_signs
 
 RANDOM = np.random.default_rng(3)
 BANK = Bank((Texts.of(unit(RANDOM.normal(size=(300, 16)).astype(np.float32))),) * 2)
@@ -28,29 +28,29 @@ def test_a_text_that_beats_its_rivals_has_better_signs_than_one_that_does_not() 
     query = unit(RANDOM.normal(size=(1, 16)).astype(np.float32))[0]
     right = unit((query + 0.3 * RANDOM.normal(size=(1, 16))).astype(np.float32))
     wrong = unit(RANDOM.normal(size=(1, 16)).astype(np.float32))
-    signs = text_signs(query, np.vstack([right, wrong]), BANK, words=2)
-    assert (signs[0, :2] > signs[1, :2]).all()
-    assert signs[:, 2].tolist() == [0.0, 0.0]  # two words describe nothing, so no lead is asked for
+    signs = text_signs(query, np.vstack([right, wrong]), BANK, words=2, spread=0.25)
+    assert (signs[0, :3] > signs[1, :3]).all()
+    assert signs[:, 3].tolist() == [0.0, 0.0]  # two words describe nothing, so no lead is asked for
 
 
 def test_the_lead_over_the_next_five_by_hand() -> None:
     query = np.eye(16, dtype=np.float32)[0]
     hits = np.stack([0.9 * query, 0.5 * query])
     ordered = np.array([0.9, 0.5, 0.4, 0.4, 0.4, 0.4], np.float32)
-    signs = text_signs(query, hits, BANK, words=6, ordered=ordered)
-    spread = np.concatenate([hits @ kind.rows.T for kind in BANK.kinds], axis=1).std(axis=1)
-    lead = np.array([0.9 - 2.1 / 5, 0.5 - 0.4]) / spread - 0.7
-    assert signs[:, 2].tolist() == pytest.approx(np.clip(lead, -1.0, 1.0).tolist(), abs=1e-4)
+    signs = text_signs(query, hits, BANK, words=6, spread=0.25, ordered=ordered)
+    lead = np.array([0.9 - 2.1 / 5, 0.5 - 0.4]) / 0.25 - 0.7
+    assert signs[:, 3].tolist() == pytest.approx(np.clip(lead, -1.0, 1.0).tolist(), abs=1e-4)
 
 
 def test_a_constant_in_every_embedding_changes_no_sign() -> None:
     query, hits = (unit(RANDOM.normal(size=(size, 16)).astype(np.float32)) for size in (1, 7))
     other = Bank((Texts.of(shifted(BANK.kinds[0].rows)), Texts.of(shifted(BANK.kinds[1].rows))))
     ordered = np.sort(hits @ query[0])[::-1]
-    plain = text_signs(query[0], hits, BANK, words=6, ordered=ordered)
-    moved = text_signs(
-        shifted(query)[0], shifted(hits), other, words=6, ordered=np.float32(0.8) + np.float32(0.2) * ordered
-    )
+    plain = text_signs(query[0], hits, BANK, words=6, spread=fit_spread(hits, BANK), ordered=ordered)
+    spread = fit_spread(shifted(hits), other)
+    assert spread == pytest.approx(0.2 * fit_spread(hits, BANK), rel=1e-4)
+    lifted = np.float32(0.8) + np.float32(0.2) * ordered
+    moved = text_signs(shifted(query)[0], shifted(hits), other, words=6, spread=spread, ordered=lifted)
     assert np.abs(plain - moved).max() < 2e-3
     others = unit(RANDOM.normal(size=(100, 16)).astype(np.float32))
     near = example_signs(query, hits, others)

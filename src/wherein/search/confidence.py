@@ -4,7 +4,7 @@ Signs (`wherein.search.signs`) are weighed by a model for each kind of evidence;
 (`models.json`, made by `benchmarks/confidence.py`) and depend on no encoder. What people judge moves the odds
 afterwards (`wherein.search.judgements`).
 
-    text       how far the words beat rival words, agree with what fits the image, and lead
+    text       how far the words beat other words, fit better than usual, agree with what fits the image, and lead
     example    how far a hit is more like the example than look-alikes are; `region` for a part of an example
     place      the same for the whole image, and how far the place stands out; `anywhere` for patches and proposals,
                `again` after steps that score anew
@@ -154,7 +154,7 @@ class Evidence:
             return self._out[:, None]
         if kind in PLAIN:
             return self._plain_signs(self._wanted[0])
-        plain = np.min([self._plain_odds(group) for group in self._wanted], axis=0)
+        plain = np.min([shipped()[name].odds(signs) for name, signs in self.plain()], axis=0)
         if kind == "both":
             return np.asarray(plain[:, None], np.float32)
         if kind == "fused":
@@ -179,8 +179,9 @@ class Evidence:
             return None
         return "region" if group.of_regions else "example"
 
-    def _plain_odds(self, group: Group) -> Floats:
-        return shipped()[self._plain_kind(group) or ""].odds(self._plain_signs(group))
+    def plain(self) -> list[tuple[str, Floats]]:
+        """What is said of whole images, for each group that is wanted: the kind of evidence and its signs."""
+        return [(self._plain_kind(group) or "", self._plain_signs(group)) for group in self._wanted]
 
     def _plain_signs(self, group: Group) -> Floats:
         """The signs of whole images; of several texts, those of the one that is likeliest right."""
@@ -191,7 +192,10 @@ class Evidence:
             return np.zeros((len(self._images), len(model.weights)), np.float32)
         ordered = self._source.background.tail if cosine and len(group.vectors) == 1 else None
         words = min(len((part.text or "").split()) for part in self._query.parts if part.text and not part.negative)
-        each = np.stack([text_signs(one, self._rows, bank, words=words, ordered=ordered) for one in group.vectors])
+        spread = self._view.layers.fit_spread
+        each = np.stack(
+            [text_signs(one, self._rows, bank, words=words, spread=spread, ordered=ordered) for one in group.vectors]
+        )
         best = np.stack([model.odds(signs) for signs in each]).argmax(axis=0)
         return np.asarray(each[best, np.arange(len(best))], np.float32)
 

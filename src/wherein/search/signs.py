@@ -12,20 +12,20 @@ from typing import Final
 
 import numpy as np
 
-from wherein.arrays import Floats, Mask
+from wherein.arrays import Floats
 from wherein.search.background import Background
 from wherein.search.bank import Bank, Texts
 
-RELATED: Final = 1.0
-"""A name of the bank that is closer to a name than usual by so many deviations may mean the same and is no rival: there
-are fifty breeds of dogs. 0.5, 1 and 1.5 were tried; 1 kept most right hits at 5 % of nonsense."""
-MEANS_THE_SAME: Final = 0.95
-"""For a text that describes a scene, all but the nearest twentieth of the bank are rivals."""
+SOFT: Final = 2.0
+"""How much better fitting texts of the bank count for more, per deviation: between their mean (0) and the best alone.
+Of 1, 2 and 3.3, 2 kept most right first hits of photographs held back where 5 % of other nonsense was shown."""
 FITTING: Final = 20
-"""Texts of the bank that say what an image shows: the best so many of each kind."""
+"""Scenes of the bank that say what an image shows: the best so many."""
 SHARPNESS: Final = 3.3
 """How fast a text of the bank counts less the worse it fits, per deviation of the image's fits: of `mini`'s, a cosine
 of 0.017 below the best counts e times less."""
+SPREAD_SEEN: Final = 64
+"""Images that say how far fits are apart: of `mini`'s their deviations differ by a tenth, so their mean by a hundredth."""
 NEXT: Final = 5
 """A hit is compared with so many that follow it."""
 USUAL_LEAD: Final = 0.7
@@ -41,39 +41,42 @@ _OUTLIERS: Final = 0.25
 _LEAST_SPREAD: Final = 1e-6
 
 
-def text_signs(query: Floats, hits: Floats, bank: Bank, *, words: int, ordered: Floats | None = None) -> Floats:
-    """(hits, 3): how far the query beats rival texts, how well it agrees with what fits, how far the hit leads.
+def text_signs(
+    query: Floats, hits: Floats, bank: Bank, *, words: int, spread: float, ordered: Floats | None = None
+) -> Floats:
+    """(hits, 4): how far the query beats the bank, fits better than usual, agrees with what fits, and how a hit leads.
 
-    `query` (d,) and `hits` (n, d) are embeddings, `words` is how many the text has, and `ordered` the highest scores of
-    the collection for it, highest first; without them the hits are compared with each other.
+    `query` (d,) and `hits` (n, d) are embeddings, `words` is how many the text has, `spread` how far fits of the bank
+    usually are apart (`fit_spread`), and `ordered` the highest scores of the collection for it, highest first; without
+    them the hits are compared with each other.
     """
-    own, describes = hits @ query, words >= DESCRIBES
-    fits = [hits @ kind.rows.T for kind in bank.kinds]
-    alike = [kind.rows @ query for kind in bank.kinds]
-    spread = np.maximum(np.concatenate(fits, axis=1).std(axis=1), _LEAST_SPREAD)
-    seen = list(zip(fits, alike, bank.kinds, strict=True))
-    rivals = [fit[:, _is_rival(close, kind, describes)] for fit, close, kind in seen[: None if describes else 1]]
-    beats = (own - np.max([rival.max(axis=1, initial=-1.0) for rival in rivals], axis=0)) / spread
-    agrees = np.max([_agreement(fit, close, kind, spread) for fit, close, kind in seen], axis=0)
+    own, scenes = hits @ query, bank.kinds[1]
+    fits = np.concatenate([hits @ kind.rows.T for kind in bank.kinds], axis=1)
+    best = fits.max(axis=1)
+    blurred = best + np.log(np.exp((fits - best[:, None]) * (SOFT / spread)).mean(axis=1)) * (spread / SOFT)
+    agrees = _agreement(fits[:, -len(scenes.rows) :], scenes.rows @ query, scenes, spread)
     lead = np.zeros(len(hits))
-    if describes:
-        lead = np.clip(
-            (own - _following(own, np.sort(own)[::-1] if ordered is None else ordered)) / spread - USUAL_LEAD, -1.0, 1.0
-        )
-    return np.asarray(np.stack([beats, agrees, lead], axis=1), np.float32)
+    if words >= DESCRIBES:
+        following = _following(own, np.sort(own)[::-1] if ordered is None else ordered)
+        lead = np.clip((own - following) / spread - USUAL_LEAD, -1.0, 1.0)
+    signs = [(own - blurred) / spread, (own - fits.mean(axis=1)) / spread, agrees, lead]
+    return np.asarray(np.stack(signs, axis=1), np.float32)
 
 
-def _is_rival(close: Floats, kind: Texts, describes: bool) -> Mask:
-    """Which texts of the bank mean something else than a query that they are so `close` (m,) to."""
-    most = float(np.quantile(close, MEANS_THE_SAME)) if describes else kind.mean + RELATED * kind.std
-    return np.asarray(close < most, np.bool_)
+def fit_spread(images: Floats, bank: Bank) -> float:
+    """How far fits of the bank's texts to (n, d) images are apart: the mean of the deviations of some images."""
+    if not len(images):
+        return 1.0
+    some = images[:: -(-len(images) // SPREAD_SEEN)]
+    fits = np.concatenate([some @ kind.rows.T for kind in bank.kinds], axis=1)
+    return max(float(fits.std(axis=1).mean()), _LEAST_SPREAD)
 
 
-def _agreement(fits: Floats, close: Floats, kind: Texts, spread: Floats) -> Floats:
+def _agreement(fits: Floats, close: Floats, kind: Texts, spread: float) -> Floats:
     """(hits,): how like the query the texts of one kind are that fit each hit best, in deviations."""
     best = np.argpartition(-fits, FITTING - 1, axis=1)[:, :FITTING]
     fit = np.take_along_axis(fits, best, axis=1)
-    weights = np.exp(SHARPNESS * (fit - fit.max(axis=1, keepdims=True)) / spread[:, None])
+    weights = np.exp(SHARPNESS * (fit - fit.max(axis=1, keepdims=True)) / spread)
     weights /= weights.sum(axis=1, keepdims=True)
     return np.asarray(((weights * close[best]).sum(axis=1) - kind.mean) / kind.std, np.float32)
 

@@ -23,9 +23,11 @@ from wherein.layers.detected import DETECTED, is_detected
 from wherein.layers.local import LocalPoints
 from wherein.plugins import AUTO
 from wherein.search.background import sample_of
+from wherein.search.bank import bank_of
 from wherein.search.expansion import Weighting, augment
 from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step
 from wherein.search.scorers import RowScorer, Scorer
+from wherein.search.signs import fit_spread
 from wherein.search.style import Drawn
 from wherein.search.words import SearchWord
 from wherein.search.words.patches import PatchGrids
@@ -168,6 +170,12 @@ class StoredLayers:
         """(o, d) embeddings of whole images, at most OTHERS, that say what is usual in the collection."""
         step = -(-len(self.sample) // OTHERS) or 1
         return self.whole().vectors(self.sample[::step])
+
+    @cached_property
+    def fit_spread(self) -> float:
+        """How far texts of the encoder's bank are apart on some of the images; 1 where it has no bank."""
+        bank = bank_of(self.encoder, self.store.derived.array)
+        return 1.0 if bank is None else fit_spread(self.others, bank)
 
     @cached_property
     def drawn(self) -> Drawn:
