@@ -115,8 +115,8 @@ def test_a_sure_hit_beyond_the_wanted_ones_is_no_missing_match(k: int, decide: b
 
     def search(asked: Asked) -> Ranking:
         strong, weak = split(every[: asked.k], asked.cut.least if asked.cut.decides else None)
-        return Ranking(strong, query="red", encoder="toy", method="whole", score_kind="cosine", searched=6, rejected=weak,
-                       cut=asked.cut.least, decided=asked.cut.decides)  # fmt: skip
+        known = Ranking(strong, query="red", encoder="toy", method="whole", score_kind="cosine", searched=6)
+        return replace(known, rejected=weak, cut=asked.cut.least, decided=asked.cut.decides)
 
     found = decided(search, Asked.of("red", {"k": k, "decide": decide}))
     assert [hit.image_id for hit in found] == kept.split()

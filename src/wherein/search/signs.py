@@ -25,7 +25,8 @@ SHARPNESS: Final = 3.3
 """How fast a text of the bank counts less the worse it fits, per deviation of the image's fits: of `mini`'s, a cosine
 of 0.017 below the best counts e times less."""
 SPREAD_SEEN: Final = 64
-"""Images that say how far fits are apart: of `mini`'s their deviations differ by a tenth, so their mean by a hundredth."""
+"""Images that say how far fits are apart: `mini`'s deviations differ by a tenth, so that their mean is known to a
+hundredth."""
 NEXT: Final = 5
 """A hit is compared with so many that follow it."""
 USUAL_LEAD: Final = 0.7
