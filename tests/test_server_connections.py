@@ -90,3 +90,69 @@ def test_who_does_not_read_is_hung_up_on(collection: wherein.Collection, folder:
         time.sleep(1.5)
         assert len(everything(client)) < len(more)
     assert answers(address)
+
+
+def heard(client: socket.socket, sent: bytes, *, most: int) -> int:
+    """How many bytes of it are taken before the other side hangs up, at most so many."""
+    taken = 0
+    try:
+        while taken < most:
+            client.sendall(sent)
+            taken += len(sent)
+    except OSError:
+        return taken
+    return taken
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("trailer", [b"a: " + b"b" * 9_000 + b"\r\n", b"b" * 9_000], ids=["many", "one without end"])
+def test_what_follows_a_body_in_the_place_of_headers_is_not_kept(
+    filled: Path, serve: Serve, method: str, trailer: bytes
+) -> None:
+    address = serve(filled, bounds=Bounds(head_bytes=20_000))
+    with connected(address) as client:
+        head = f"{method} {PATH} HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+        client.sendall(head.encode())
+        assert heard(client, trailer, most=100_000_000) < 100_000_000  # buffers on the way take some megabytes
+    assert answers(address)
+
+
+def test_a_body_in_small_chunks_is_taken(filled: Path, serve: Serve) -> None:
+    address = serve(filled, bounds=Bounds(head_bytes=2_000))
+    body = (filled / "red.png").read_bytes() + b" " * 5_000
+    sent = httpx.post(
+        f"{address}{PATH}/pictures/examples", content=(body[n : n + 1] for n in range(len(body))), trust_env=False
+    )
+    assert sent.status_code == 201
+
+
+def test_bodies_that_do_not_come_shut_nobody_out(filled: Path, serve: Serve) -> None:
+    address = serve(filled, bounds=Bounds(connections=8))
+    head = f"POST {PATH}/pictures/search HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 99\r\n\r\n{{"
+    slow = [connected(address) for _ in range(8)]
+    for client in slow:
+        client.sendall(head.encode())
+    time.sleep(0.5)
+    assert answers(address)
+    assert everything(slow[0]) == b""  # who was silent longest made place
+    for client in slow:
+        client.close()
+
+
+def test_who_is_answered_cannot_go_on_sending_for_ever(filled: Path, serve: Serve) -> None:
+    address = serve(filled, bounds=Bounds(head_seconds=0.5))
+    with connected(address) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1000000\r\n\r\n")
+        with pytest.raises(OSError):  # noqa: PT012 — it is the waiting that ends it
+            for _ in range(200):
+                client.sendall(b"x")
+                time.sleep(0.05)
+
+
+def test_what_is_no_request_is_answered_in_the_shape_of_errors(filled: Path, serve: Serve) -> None:
+    address = serve(filled)
+    with connected(address) as client:
+        client.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        answer = everything(client)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'"kind": "BadRequest"' in answer

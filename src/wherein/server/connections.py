@@ -16,7 +16,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from wherein.server.problems import body
 
-_REASONS: Final = {408: "Request Timeout", 431: "Request Header Fields Too Large"}
+_REASONS: Final = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
+_FRAMING: Final = 16
+"""Bytes beside the body that its own framing may take, for each byte of it: a chunk of one byte takes six."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,10 @@ def config(app: Any, *, bounds: Bounds | None = None, **more: Any) -> uvicorn.Co
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. When there are too many, the one that has been idle longest makes place."""
+    """One connection. When there are too many, the one that has been silent longest makes place.
+
+    Idle ones go first, then those whose client keeps the server waiting; one whose answer is being made stays.
+    """
 
     bounds: Bounds
     others: OrderedDict[BoundedProtocol, None]
@@ -67,6 +72,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._head_bytes, self._in_head = 0, True
+        self._beside_bytes = 0
+        """What came after the headers and is not of the body: how it is cut into chunks, and trailers."""
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
 
@@ -74,11 +81,12 @@ class BoundedProtocol(HttpToolsProtocol):
         """Take the connection in, or refuse it where all the others are at work."""
         super().connection_made(transport)
         if len(self.others) >= self.bounds.connections:
-            idle = next((other for other in self.others if other.is_idle), None)
-            (self if idle is None else idle).transport.abort()
-            if idle is None:
+            waiting = (other for other in self.others if other.waits_for_client)
+            given_up = next((other for other in self.others if other.is_idle), next(waiting, self))
+            given_up.transport.abort()
+            if given_up is self:
                 return
-            self.others.pop(idle, None)
+            self.others.pop(given_up, None)
         self.others[self] = None
         self._expect_head()
 
@@ -95,6 +103,11 @@ class BoundedProtocol(HttpToolsProtocol):
         """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether a request is not all there yet, or its answer is not being read."""
+        return not self.is_idle and (self.cycle.more_body or self.flow.write_paused)
+
     def data_received(self, data: bytes) -> None:
         """Read on, as long as the headers are small enough."""
         if self in self.others:
@@ -102,22 +115,43 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head:
             self._head_bytes += len(data)
             self._expect_head()
+        else:
+            self._beside_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > self.bounds.head_bytes:
+        if max(self._head_bytes if self._in_head else 0, self._beside_bytes) > self.bounds.head_bytes:
             self._refuse(431, f"the headers are larger than {self.bounds.head_bytes:,} bytes. Send a shorter request.")
 
     def on_headers_complete(self) -> None:
         """The request is known; its body is the application's business."""
-        self._head_bytes, self._in_head = 0, False
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+        self._head_bytes, self._beside_bytes, self._in_head = 0, 0, False
+        self._expect_nothing()
         super().on_headers_complete()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; what follows a body in the place of headers is read by nobody."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """The application bounds the body itself."""
+        self._beside_bytes = max(0, self._beside_bytes - (1 + _FRAMING) * len(body))
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """What comes next is another request."""
-        self._in_head = True
+        self._beside_bytes, self._in_head = 0, True
+        self._expect_nothing()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Whoever is answered already has only so long to send the rest of the request."""
+        super().on_response_complete()
+        if not self._in_head and self.is_idle and self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.bounds.head_seconds, self.transport.abort)
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be read as a request is answered in the one shape of errors, too."""
+        self._refuse(400, f"{msg.rstrip('.')}: this is no request of HTTP/1.1.")
 
     def pause_writing(self) -> None:
         """The client reads more slowly than it is answered."""
@@ -133,6 +167,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def _expect_head(self) -> None:
         if self._head_timer is None:
             self._head_timer = self.loop.call_later(self.bounds.head_seconds, self._too_slow)
+
+    def _expect_nothing(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
     def _too_slow(self) -> None:
         self._refuse(408, f"the headers took more than {self.bounds.head_seconds:g} s to arrive.")

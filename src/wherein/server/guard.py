@@ -5,15 +5,15 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
-import time
 from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-import anyio
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 
+from wherein.server.bodies import Bodies
 from wherein.server.lanes import receive_of_request
 from wherein.server.problems import body
 from wherein.server.settings import Settings
@@ -42,19 +42,12 @@ _HEADERS: Final = {
 }
 
 
-class _Refused(Exception):
-    """The request goes no further."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class Guard:
     """Checks every request before the application sees it, and marks every answer."""
 
     def __init__(self, app: App, settings: Settings) -> None:
         self._app, self._settings = app, settings
+        self._bodies = Bodies(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -79,12 +72,17 @@ class Guard:
             self._authorise(scope)
             # HEAD is GET without its body, which is left out where answers are sent.
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-            limited = self._limited(scope, receive)
-            receive_of_request.set(limited)
-            await self._app(asked, limited, marked)
-        except _Refused as refused:
+            sent = None if scope["method"] in _SAFE else self._bodies.of(scope, receive)
+            given = receive if sent is None else sent.receive
+            receive_of_request.set(given)
+            try:
+                await self._app(asked, given, marked)
+            finally:
+                if sent is not None:
+                    sent.release()
+        except HTTPException as refused:
             if not started:
-                await _answer(marked, refused.status, str(refused))
+                await _answer(marked, refused.status_code, refused.detail)
 
     def _admit(self, scope: Scope) -> None:
         """Only our own names, and no writes from other sites: a page elsewhere cannot use this server."""
@@ -92,12 +90,14 @@ class Guard:
         host = headers.get("host", "")
         name = _host_name(host)
         if name not in self._settings.names and not (self._settings.everywhere and name == _reached_at(scope)):
-            raise _Refused(421, f"host {name!r} is not served here. Allow it with --allow-host {name or 'NAME'}.")
+            raise HTTPException(421, f"host {name!r} is not served here. Allow it with --allow-host {name or 'NAME'}.")
         origin = headers.get("origin")
         foreign = origin is not None and _netloc(origin) != host.lower()
         foreign = foreign or headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         if foreign and not (scope["method"] in _SAFE and _navigation(headers)):
-            raise _Refused(403, "this request comes from another site. Open the page from this server's own address.")
+            raise HTTPException(
+                403, "this request comes from another site. Open the page from this server's own address."
+            )
 
     def _authorise(self, scope: Scope) -> None:
         token = self._settings.token
@@ -107,7 +107,7 @@ class Guard:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         given = given if scheme.lower() == "bearer" else _cookie(headers)
         if not hmac.compare_digest(given.encode(), token.encode()):
-            raise _Refused(
+            raise HTTPException(
                 401, "this server asks for its token: send `Authorization: Bearer TOKEN`, or open /?token=TOKEN."
             )
 
@@ -135,34 +135,6 @@ class Guard:
         await send({"type": "http.response.start", "status": 303, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
         return True
-
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """The body, as long as it is small enough and comes soon enough."""
-        if scope["method"] in _SAFE:
-            return receive
-        most = self._settings.max_upload_bytes
-        too_large = _Refused(413, f"the request is larger than {most:,} bytes. Send a smaller image.")
-        length = Headers(scope=scope).get("content-length", "0")
-        if not length.isdigit() or int(length) > most:
-            raise too_large
-        deadline = time.monotonic() + self._settings.upload_seconds
-        seen, ended = 0, False
-
-        async def limited() -> Any:
-            nonlocal seen, ended
-            if ended:
-                return await receive()
-            with anyio.move_on_after(max(0.0, deadline - time.monotonic())) as waiting:
-                message = await receive()
-            if waiting.cancelled_caught:
-                raise _Refused(408, f"the request took more than {self._settings.upload_seconds:g} s to arrive.")
-            seen += len(message.get("body", b""))
-            ended = not message.get("more_body", False)
-            if seen > most:
-                raise too_large
-            return message
-
-        return limited
 
 
 async def _answer(send: Send, status: int, message: str) -> None:

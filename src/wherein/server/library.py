@@ -7,7 +7,6 @@ import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -21,12 +20,13 @@ from wherein.collection import Collection
 from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage, UnreadableImage
 from wherein.files import TEMPORARY, write_durably
 from wherein.images import isolated
-from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, decode, looks_like_image
-from wherein.images.video import frame_at, is_video
+from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, looks_like_image
+from wherein.images.video import is_video
 from wherein.plugins import AUTO
-from wherein.server.lanes import Lane, is_slow, patiently
+from wherein.server.lanes import Lane, is_slow
 from wherein.server.look_alikes import LookAlikes
 from wherein.server.places import Places
+from wherein.server.preparing import Preparing
 from wherein.server.problems import Problem
 from wherein.server.questions import Questions
 from wherein.server.settings import Settings
@@ -82,7 +82,7 @@ class Served:
         self._quick = Lane(folder, name=f"search {name}", opened=wherein.open(folder))
         self._slow = Lane(folder, name=f"slow search {name}")
         self._read = Lane(folder, name=f"read {name}", opened=wherein.open(folder))
-        self._preparing, self._closed = ThreadPoolExecutor(1, f"prepare {name}"), threading.Event()
+        self._preparing = Preparing(folder, name=name)
         self._listed: tuple[tuple[int, str], list[str]] | None = None
         self._info: tuple[int, Info] | None = None
         self._living: tuple[int, frozenset[str]] | None = None
@@ -113,17 +113,7 @@ class Served:
             try:
                 return await lane.run(call, seconds=seconds)
             except NotPrepared as wanted:
-                await patiently(self._preparing.submit(self._prepare, wanted), seconds=seconds)
-
-    def _prepare(self, wanted: NotPrepared) -> None:
-        """Make what a search needs; of several that wait for it one does it, the others then find it done."""
-
-        def step(_: object) -> None:
-            if self._closed.is_set():
-                raise wanted
-
-        with wherein.open(self.folder) as collection:
-            collection.prepare(wanted.query, method=wanted.method, on_progress=step)
+                await self._preparing.wait_for(wanted, seconds=seconds)
 
     async def reading(self, call: Callable[[Collection], T]) -> T:
         """Run something quick that only reads."""
@@ -171,8 +161,7 @@ class Served:
 
     def close(self) -> None:
         """Stop what runs, and close the handles."""
-        self._closed.set()
-        self._preparing.shutdown(wait=True, cancel_futures=True)
+        self._preparing.close()
         for lane in (self._quick, self._slow, self._read):
             lane.close()
 
@@ -314,8 +303,8 @@ def picture_of(collection: Collection, image_id: str, *, side: int) -> Image:
     details = collection.details(image_id)
     with original_of(collection, image_id) as file:
         if details.seconds is None:
-            return decode(file.read(), at_least=lambda _: side, max_pixels=MAX_PIXELS, name=image_id)
-        return frame_at(file, details.seconds)
+            return isolated.decode(file.read(), at_least=lambda _: side, max_pixels=MAX_PIXELS, name=image_id)
+        return isolated.frame_at(file, details.seconds)
 
 
 def example_of(collection: Collection, image_id: str) -> ImageLike:

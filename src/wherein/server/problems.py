@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from wherein import errors
 
@@ -34,6 +35,7 @@ _KINDS: Final = {
     421: "HostNotAllowed",
     422: "InvalidRequest",
     431: "TooLarge",
+    503: "Busy",
 }
 
 
@@ -93,6 +95,10 @@ def install(app: FastAPI) -> None:
         elif error.status_code == 405:
             message = f"{request.method} is not answered at {request.url.path}. The routes are listed at /docs."
         return JSONResponse(body(error.status_code, message), error.status_code, headers=error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, __: ClientDisconnect) -> JSONResponse:
+        return JSONResponse(body(400, "the client went before its request was all there."), 400)
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> JSONResponse:

@@ -42,6 +42,8 @@ _MATCHED_SIDE: Final = 1024
 """The longer side, about, of an image whose points are matched; no family of local features looks at more."""
 _LOCATED_AT_ONCE: Final = 6
 """Hits that are outlined in one turn: a tenth of a second, so that another search waits no longer."""
+EXAMPLE_BYTES: Final = 512 << 20
+"""Of the files of all examples in one request, which are held while it is answered: some hundred photographs."""
 _GROWTH: Final = 4
 _FOLLOW: Final = 20
 """Rejected hits in a row after which nothing more is looked for: surer ones hardly follow."""
@@ -103,12 +105,14 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
 
     def run(collection: Collection) -> list[CalibrationOut]:
         check_method(asked.method, collection.made_by)
+        room = _Room()
+
+        def query_of(parts: list[PartIn]) -> Query:
+            made = (_part(served, collection, part, {}, max_pixels=max_pixels) for part in parts)
+            return Query(tuple(map(room.take, made)))
+
         judgements = [
-            Judgement(
-                Query(tuple(_part(served, collection, part, {}, max_pixels=max_pixels) for part in one.parts)),
-                frozenset(one.right),
-                None if one.wrong is None else frozenset(one.wrong),
-            )
+            Judgement(query_of(one.parts), frozenset(one.right), None if one.wrong is None else frozenset(one.wrong))
             for one in asked.judgements
         ]
         made = collection.calibrate(judgements, method=asked.method)
@@ -219,13 +223,28 @@ def _is_whole(ranking: Ranking) -> bool:
 def _query(
     served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
 ) -> Query:
-    parts = [_part(served, collection, part, uploads, max_pixels=max_pixels) for part in asked.parts]
+    room = _Room()
+    parts = [room.take(_part(served, collection, part, uploads, max_pixels=max_pixels)) for part in asked.parts]
     parts += [
-        marked(image_id, example_of(collection, image_id), right=right)
+        room.take(marked(image_id, example_of(collection, image_id), right=right))
         for image_ids, right in ((asked.liked, True), (asked.disliked, False))
         for image_id in image_ids
     ]
     return Query(tuple(parts))
+
+
+class _Room:
+    """What the examples of one request may take, before all of them are read."""
+
+    def __init__(self) -> None:
+        self._left = EXAMPLE_BYTES
+
+    def take(self, part: Part) -> Part:
+        """A part whose example still has room."""
+        self._left -= len(part.image) if isinstance(part.image, bytes) else 0
+        if self._left < 0:
+            raise Problem(413, f"the examples of one request have {EXAMPLE_BYTES:,} bytes at most. Name fewer.")
+        return part
 
 
 def _part(

@@ -36,6 +36,8 @@ class Settings:
     reports: Path | None = None
     """A folder of benchmark reports to browse."""
     max_upload_bytes: int = 32 << 20
+    max_bodies_bytes: int = 256 << 20
+    """Of all requests together that are being sent or answered: eight of the largest."""
     max_upload_pixels: int = 64_000_000
     upload_seconds: float = 30.0
     search_seconds: float = 60.0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Corners = tuple[Fraction, Fraction, Fraction, Fraction]
@@ -73,6 +74,25 @@ class PartIn(Shape):
     negative: bool = False
 
 
+MASK_PIXELS: Final = 1 << 27
+"""Pixels of all masks in one request: 134 million, which take as many bytes while it is answered."""
+
+
+def _within(parts: Iterable[PartIn]) -> None:
+    """Refuse more pixels of masks than one request may have, before any is unfolded."""
+    pixels = sum(part.mask.size[0] * part.mask.size[1] for part in parts if part.mask is not None)
+    if pixels > MASK_PIXELS:
+        raise ValueError(f"its masks have {pixels:,} pixels in all, and {MASK_PIXELS:,} are taken: send them smaller")
+
+
+def _bounded(parts: list[PartIn]) -> list[PartIn]:
+    _within(parts)
+    return parts
+
+
+Parts = Annotated[list[PartIn], Field(min_length=1, max_length=64), AfterValidator(_bounded)]
+
+
 class Filters(Shape):
     """Which images may be returned."""
 
@@ -95,7 +115,7 @@ class ImagesIn(Filters):
 class SearchIn(Filters):
     """A search: parts, how to search, filters, and marks on hits that refine it."""
 
-    parts: Annotated[list[PartIn], Field(min_length=1, max_length=64)]
+    parts: Parts
     method: Annotated[str, Field(max_length=500)] = ""
     k: Annotated[int, Field(ge=1, le=5000)] = 20
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
@@ -128,15 +148,20 @@ class SearchIn(Filters):
 class JudgementIn(Shape):
     """Which hits of a query are right and which are wrong; without `wrong`, all others are."""
 
-    parts: Annotated[list[PartIn], Field(min_length=1, max_length=64)]
+    parts: Parts
     right: Annotated[list[ImageId], Field(max_length=1000)]
     wrong: Annotated[list[ImageId], Field(max_length=1000)] | None = None
+
+
+def _judged(judgements: list[JudgementIn]) -> list[JudgementIn]:
+    _within(part for one in judgements for part in one.parts)
+    return judgements
 
 
 class CalibrateIn(Shape):
     """Judged hits of a method."""
 
-    judgements: Annotated[list[JudgementIn], Field(min_length=1, max_length=1000)]
+    judgements: Annotated[list[JudgementIn], Field(min_length=1, max_length=1000), AfterValidator(_judged)]
     method: Annotated[str, Field(max_length=500)] = ""
 
 
@@ -197,7 +222,7 @@ class UncalibratedOut(Shape):
 class MatchesIn(Shape):
     """Example images, and the image to compare them with."""
 
-    parts: Annotated[list[PartIn], Field(min_length=1, max_length=16)]
+    parts: Annotated[list[PartIn], Field(min_length=1, max_length=16), AfterValidator(_bounded)]
     image_id: ImageId
 
 
