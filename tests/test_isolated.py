@@ -15,8 +15,10 @@ import pytest
 import wherein
 from wherein.bench.pickles import read_pickle
 from wherein.errors import DataError, OversizedImage, UnreadableImage
+from wherein.images import image as image_module
 from wherein.images import isolated
 from wherein.images.image import decode
+from wherein.images.video import frame_at
 
 Paint = Callable[..., Path]
 
@@ -148,3 +150,68 @@ def test_a_pickle_that_announces_gigabytes_takes_none(tmp_path: Path, data: byte
     with pytest.raises(DataError, match=r"a\.pkl"):
         read_pickle(tmp_path / "a.pkl")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # kilobytes: less than a gigabyte
+
+
+# --- huge scans ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK", "I;16"])
+def test_a_huge_image_is_made_smaller_strip_by_strip_as_it_would_be_at_once(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(1)
+    picture = PIL.Image.fromarray(draw.integers(0, 255, (61, 90, 3), np.uint8))
+    if mode == "I;16":
+        picture = PIL.Image.fromarray(draw.integers(0, 65535, (61, 90), np.uint16))
+    elif mode != "RGB":
+        picture = picture.convert(mode)
+    whole = PIL.Image.fromarray(decode(picture).pixels).reduce(2)
+    monkeypatch.setattr(image_module, "_HUGE", 61 * 90 // 3)
+    monkeypatch.setattr(image_module, "_STRIP", 90 * 8)
+    made = decode(picture)
+    assert made.full_wh == (90, 61)
+    assert made.pixels.tolist() == np.asarray(whole).tolist()
+
+
+def test_a_large_scan_in_black_and_white_is_indexed() -> None:
+    """240 million pixels, which would be a gigabyte as RGB before they are made smaller."""
+    buffer = io.BytesIO()
+    PIL.Image.new("1", (20_000, 12_000)).save(buffer, "PNG")
+    image = isolated.decode(buffer.getvalue(), name="scan.png")
+    assert (image.full_wh, image.size_wh) == ((20_000, 12_000), (10_000, 6_000))
+
+
+# --- what is sent to search with -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["", "whole+locate", "bow", "theoretical"])
+def test_examples_and_files_are_decoded_in_other_processes_while_searching(
+    collection: wherein.Collection,
+    folder: Path,
+    cover: Callable[..., np.ndarray],
+    method: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    PIL.Image.fromarray(cover(3)).save(folder / "cover.png")
+    collection.add(folder, layers=["global", "patches", "cells", "local"])
+    here, seen = image_module._from_bytes, list[str]()
+
+    def watched(data: bytes, where: str, **more: object) -> object:
+        seen.append(where)
+        return here(data, where, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(image_module, "_from_bytes", watched)
+    where = wherein.Box(0.0, 0.0, 0.5, 0.5) if method == "theoretical" else None
+    query = wherein.Query((wherein.Part(image=(folder / "cover.png").read_bytes(), where=where),))
+    assert collection.search(query, method=method)[0].image_id == "cover.png"
+    assert seen == []
+
+
+def test_a_frame_is_decoded_in_another_process_from_a_lent_file(film: Callable[..., Path], tmp_path: Path) -> None:
+    with film(tmp_path / "film.mp4", ["red", "blue"]).open("rb") as file:
+        lent = isolated.frame_at(file, 3.0)
+        file.seek(0)
+        assert lent.pixels.tolist() == frame_at(file, 3.0).pixels.tolist()
+    (tmp_path / "none.mp4").write_bytes(b"no film at all")
+    with (tmp_path / "none.mp4").open("rb") as file, pytest.raises(UnreadableImage, match="the video"):
+        isolated.frame_at(file, 1.0)

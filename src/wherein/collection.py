@@ -14,7 +14,7 @@ from wherein.arrays import Floats, Ints, Mask
 from wherein.encoders import Encoder, load
 from wherein.errors import CollectionChanged, CollectionNotFound, NotPrepared
 from wherein.files import expanded
-from wherein.images.image import MAX_PIXELS, ImageLike, decode
+from wherein.images.image import MAX_PIXELS, ImageLike
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.compress import check_choice, update_codes
 from wherein.indexing.executors import load_executor
@@ -285,7 +285,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
 
     def matches(self, query: Askable, image: ImageLike) -> PointMatches:
         """Which points of an example of the query are seen again in an image."""
-        return point_matches(Query.of(query), decode(image))
+        return point_matches(Query.of(query), image)
 
     def prepare(
         self, query: Askable, *, method: str | Method = "", on_progress: Callable[[Progress], None] = lambda _: None

@@ -14,13 +14,15 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 from typing import Any, Final
 
+import numpy as np
 import PIL.Image
 
 from wherein.errors import ImageError
 from wherein.images.image import Enough, Image, decode
-from wherein.images.video import keyframes
+from wherein.images.video import frame_at, keyframes
 
 MEMORY: Final = 3 << 29
 """Bytes that one file may take while it is decoded: 1.5 GB, for pixels within the limit and what a codec needs."""
@@ -49,6 +51,10 @@ def _answer(connection: Connection, asked: dict[str, Any]) -> None:
                 _send(connection, frame.image, seconds=frame.seconds)
             connection.send_bytes(b'{"end": true}')
             return
+        if "frame" in asked:
+            with os.fdopen(recv_handle(connection), "rb") as file:
+                _send(connection, frame_at(file, asked["frame"]))
+            return
         data = connection.recv_bytes()
         at_least: Callable[[tuple[int, int]], int] | None = None
         if asked["enough"]:
@@ -71,7 +77,7 @@ def _send(connection: Connection, image: Image, *, seconds: float | None = None)
     taken = None if image.taken is None else image.taken.isoformat()
     head = {"shape": image.pixels.shape, "full_wh": image.full_wh, "taken": taken, "seconds": seconds}
     connection.send_bytes(json.dumps(head).encode())
-    connection.send_bytes(image.pixels.tobytes())
+    connection.send_bytes(np.ascontiguousarray(image.pixels).reshape(-1).data)  # without a copy
 
 
 def _limit_memory() -> None:

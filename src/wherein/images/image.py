@@ -28,6 +28,8 @@ MAX_PIXELS: Final = 1 << 28
 """Pixels of one image, unless said otherwise: 268 million, which take Pillow a gigabyte at its four bytes each."""
 _HUGE: Final = 1 << 26
 """Pixels from which a decoded image is made smaller before anything else: its copies would take gigabytes."""
+_STRIP: Final = 1 << 22
+"""Pixels of a huge image that are made smaller at a time: some ten megabytes, whatever they become in between."""
 MAX_BYTES: Final = 1 << 30
 
 # Only formats that decode without running anything else; PIL's own list also holds PostScript.
@@ -207,7 +209,7 @@ def _from_bytes(data: bytes, where: str, *, at_least: Detail | None, max_pixels:
 def _finish(picture: PIL.Image.Image, full_wh: tuple[int, int]) -> Image:
     picture.load()  # first, because a TIFF turns itself upright as it loads, and then says so
     turn, taken = _exif(picture)
-    rgb = _to_rgb(_bounded(picture))
+    rgb = _bounded(picture)
     if turn is not None:
         turned = rgb.transpose(turn)
         full_wh = full_wh if turned.size == rgb.size else (full_wh[1], full_wh[0])
@@ -216,11 +218,18 @@ def _finish(picture: PIL.Image.Image, full_wh: tuple[int, int]) -> Image:
 
 
 def _bounded(picture: PIL.Image.Image) -> PIL.Image.Image:
-    """A huge picture made smaller by a whole factor, which needs no other copy of it."""
+    """A picture as RGB; a huge one made smaller by a whole factor, strip by strip, so that no other copy is needed."""
     pixels = picture.size[0] * picture.size[1]
-    if pixels <= _HUGE or picture.mode in ("1", "P", "PA", "I;16", "I;16B"):  # which cannot be averaged as they are
-        return picture
-    return picture.reduce(math.ceil(math.sqrt(pixels / _HUGE)))
+    if pixels <= _HUGE or picture.mode in ("I", "F"):  # whose values mean something only beside all the others
+        return _to_rgb(picture)
+    factor = math.ceil(math.sqrt(pixels / _HUGE))
+    width, height = picture.size
+    small = PIL.Image.new("RGB", (math.ceil(width / factor), math.ceil(height / factor)))
+    rows = factor * max(1, _STRIP // (width * factor))
+    for top in range(0, height, rows):
+        strip = picture.crop((0, top, width, min(top + rows, height)))
+        small.paste(_to_rgb(strip).reduce(factor), (0, top // factor))
+    return small
 
 
 def _to_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:

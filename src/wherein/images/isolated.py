@@ -16,14 +16,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from datetime import datetime
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import send_handle
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from wherein import errors
 from wherein.errors import ImageError, UnreadableImage
-from wherein.images.image import MAX_PIXELS, Detail, Enough, Image
+from wherein.images.image import MAX_PIXELS, Detail, Enough, Image, ImageLike
 from wherein.images.image import decode as decode_here
 from wherein.images.video import EVERY, Keyframe
 
@@ -50,6 +51,31 @@ def decode(data: bytes, *, at_least: Detail | None = None, max_pixels: int = MAX
             decoder.send(json.dumps(at_least((width, height))).encode())
             told = decoder.told(PATIENCE)
         return decoder.image(told)
+
+
+def decode_given(
+    source: ImageLike, *, at_least: Detail | None = None, max_pixels: int = MAX_PIXELS, name: str | None = None
+) -> Image:
+    """As `wherein.decode`, of whatever an image may be given as.
+
+    The bytes of a file may be anybody's, so they are decoded in another process; a path, an array or a picture is what
+    somebody here named or made, and is decoded here.
+    """
+    if isinstance(source, bytes):
+        return decode(source, at_least=at_least, max_pixels=max_pixels, name=name or "bytes")
+    return decode_here(source, at_least=at_least, max_pixels=max_pixels, name=name)
+
+
+def frame_at(file: BinaryIO, seconds: float) -> Image:
+    """As that of `wherein.images.video`, of an open file, in another process."""
+    if not ISOLATED:
+        from wherein.images.video import frame_at as frame_here
+
+        return frame_here(file, seconds)
+    with _POOL.decoder("the video") as decoder:
+        decoder.ask({"frame": seconds})
+        decoder.lend(file)
+        return decoder.image(decoder.told(PATIENCE))
 
 
 def keyframes(path: Path, *, every: float = EVERY, max_pixels: int = MAX_PIXELS) -> Iterator[Keyframe]:
@@ -99,6 +125,13 @@ class _Decoder:
     def send(self, data: bytes) -> None:
         try:
             self._connection.send_bytes(data)
+        except OSError as error:
+            raise _Crashed(self.end()) from error
+
+    def lend(self, file: BinaryIO) -> None:
+        """Let it read an open file, which it need not be able to open itself."""
+        try:
+            send_handle(self._connection, file.fileno(), self.pid)
         except OSError as error:
             raise _Crashed(self.end()) from error
 

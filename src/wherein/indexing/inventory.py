@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar, Unpack
 
 from wherein.errors import ImageError, InputError, UnreadableImage
+from wherein.images import isolated
 from wherein.images.image import ImageLike
-from wherein.images.video import frame_at
 from wherein.indexing.layer_choice import describe_layers
 from wherein.indexing.names import by_ids, ids_of, unknown_names
 from wherein.indexing.scope import holds_anything
@@ -137,7 +137,7 @@ class Inventory(Upkeep):
         seconds = self.details(image_id).seconds
         try:
             with self.open_file(image_id) as file:
-                return file.read() if seconds is None else frame_at(file, seconds).pixels
+                return file.read() if seconds is None else isolated.frame_at(file, seconds).pixels
         except ImageError:
             thumb = self.thumb(image_id)
             if thumb is None:

@@ -24,6 +24,7 @@ from wherein.arrays import Mask
 from wherein.errors import ImageError, InputError, UnreadableImage
 from wherein.files import expanded, unwritable_told, write_durably
 from wherein.images.image import ImageLike, Pixels, decode
+from wherein.images.isolated import decode_given
 from wherein.values.masks import box_mask, mask_box, resized, to_rle
 from wherein.values.region import Box
 
@@ -203,7 +204,7 @@ def write_overlay(source: ImageLike, mask: Mask, path: Path) -> None:
 
 def _small(source: ImageLike) -> Pixels:
     """The image, at most 1024 pixels long."""
-    image = decode(source)
+    image = decode_given(source)
     scale = min(1.0, _OVERLAY_SIDE / max(image.size_wh))
     return image.resized((max(1, round(image.size_wh[0] * scale)), max(1, round(image.size_wh[1] * scale))))
 

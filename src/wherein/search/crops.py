@@ -9,7 +9,8 @@ import numpy as np
 from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
 from wherein.errors import ImageError
-from wherein.images.image import Detail, Pixels, decode
+from wherein.images.image import Detail, Pixels
+from wherein.images.isolated import decode_given
 from wherein.parallel import in_parallel
 from wherein.store.originals import Original
 from wherein.values.region import Box
@@ -24,7 +25,7 @@ def crop_embeddings(
         if file is None:
             return None
         try:
-            image = decode(file.read(), at_least=at_least, name=str(file.path))
+            image = decode_given(file.read(), at_least=at_least, name=str(file.path))
             return encoder.prepare(image.crop(place))
         except ImageError:
             return None

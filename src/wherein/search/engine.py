@@ -15,7 +15,7 @@ from wherein.encoders import Encoded, Encoder
 from wherein.errors import QueryError
 from wherein.features import LocalFeatures
 from wherein.features.verify import CHANCE
-from wherein.images.image import decode
+from wherein.images.isolated import decode_given
 from wherein.layers import detail
 from wherein.limits import checkpoint
 from wherein.search.background import Background
@@ -265,7 +265,7 @@ def _embed_images(parts: Sequence[Part], encoder: Encoder, method: Method) -> Fl
         if part.image is None:
             continue
         mask, box = part.pixels(), part.region
-        image = decode(part.image, at_least=whole if box is None else None)
+        image = decode_given(part.image, at_least=whole if box is None else None)
         if mask is not None:
             check_aspect(mask, size_wh=image.full_wh)
         # A mask says which pixels are meant; what surrounds them still says in what scene they are found.

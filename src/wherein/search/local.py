@@ -18,7 +18,7 @@ import numpy as np
 from wherein.arrays import Floats, Ints
 from wherein.errors import QueryError
 from wherein.features import FeatureFamily, LocalFeatures, unpack
-from wherein.images.image import decode
+from wherein.images.isolated import decode_given
 from wherein.kernels import Kernel, load_kernel, own_words
 from wherein.kernels.bow import spans
 from wherein.kernels.codebook import Codebook, default_words
@@ -159,7 +159,9 @@ def query_features(query: Query, family: FeatureFamily) -> list[tuple[Part, Loca
 
 def _features_of(part: Part, family: FeatureFamily) -> LocalFeatures:
     mask, box = part.pixels(), part.region
-    image = decode(part.image, at_least=(lambda _: family.query_side) if box is None else None)  # type: ignore[arg-type]
+    if part.image is None:
+        raise TypeError("the part is a text")
+    image = decode_given(part.image, at_least=(lambda _: family.query_side) if box is None else None)
     if mask is not None:
         check_aspect(mask, size_wh=image.full_wh)
     found = family.features(image if box is None else image.crop(box), side=family.query_side)

@@ -17,6 +17,7 @@ from wherein.encoders import Encoder, load
 from wherein.errors import ImageError, InputError
 from wherein.features import FeatureFamily, load_features
 from wherein.images.image import Image, ImageLike, Pixels, decode
+from wherein.images.isolated import decode_given
 from wherein.images.thumbnail import thumbnail
 from wherein.layers import detail
 from wherein.layers.local import DEFAULT_FEATURES
@@ -89,7 +90,7 @@ def locate(
     if not is_model(localizer) and unknown.all_words:
         return Located(np.zeros(_NOWHERE, np.float32), notes=said)
     whole = family is not None or is_model(localizer)
-    scene = scene_of(decode(image, at_least=None if whole else detail(model)), model, family)
+    scene = scene_of(decode_given(image, at_least=None if whole else detail(model)), model, family)
     if scene.patches is None and scene.dense is None and family is None and not reads_image(localizer):
         raise InputError(f"{model.spec} has no patch embeddings, so it cannot say where: use mini.")
     sought = sought_of(asked, model, family)
@@ -198,7 +199,7 @@ def _shown(part: Part) -> Image:
     """An example's own pixels, its region where it has one."""
     if part.image is None:
         raise TypeError("the part is a text")
-    image = decode(part.image)
+    image = decode_given(part.image)
     return image if part.region is None else image.crop(part.region)
 
 
@@ -224,7 +225,7 @@ def _embedded(parts: Sequence[Part], encoder: Encoder) -> tuple[Floats, tuple[Ex
     for part in parts:
         if part.image is None:
             continue
-        views = _views(part, decode(part.image))
+        views = _views(part, decode_given(part.image))
         encoded = encoder.images(np.stack([encoder.prepare(image) for image, _ in views]))
         for number, (_, mask) in enumerate(views):
             if encoded.patches is not None:
@@ -309,7 +310,7 @@ def _opened(view: View, image: int) -> Image | None:
     """Image number `image` of a view, decoded from its file; None where that cannot be read."""
     file = view.store.original(int(view.images[image]))
     try:
-        return None if file is None else decode(file.read(), name=str(file.path))
+        return None if file is None else decode_given(file.read(), name=str(file.path))
     except ImageError:
         return None
 

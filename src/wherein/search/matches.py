@@ -8,7 +8,8 @@ import numpy as np
 
 from wherein.features import load_features
 from wherein.features.verify import verify
-from wherein.images.image import Image
+from wherein.images.image import ImageLike
+from wherein.images.isolated import decode_given
 from wherein.search.local import query_features
 from wherein.values.query import Query
 from wherein.values.ranking import PointMatches
@@ -20,10 +21,10 @@ LINES: Final = 200
 """The most matches that are told, the strongest first: more lines than that hide the picture they are drawn over."""
 
 
-def point_matches(query: Query, image: Image) -> PointMatches:
+def point_matches(query: Query, image: ImageLike) -> PointMatches:
     """The matches of the example of a query that has most of them in an image."""
     family = load_features(FAMILY)
-    theirs = family.features(image, side=family.query_side)
+    theirs = family.features(decode_given(image), side=family.query_side)
     best = PointMatches(part=0, inliers=0, lines=())
     for number, part in enumerate(query.parts):
         if part.image is None or part.negative:

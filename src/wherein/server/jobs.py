@@ -13,10 +13,11 @@ from typing import Any, Literal
 import wherein
 from wherein.collection import Collection
 from wherein.errors import WhereinError
+from wherein.server.job_shapes import JobOut
 from wherein.server.library import Library
 from wherein.server.models import check_job
 from wherein.server.problems import BROKEN, Problem, of_error
-from wherein.server.shapes import ErrorBody, JobOut
+from wherein.server.shapes import ErrorBody
 from wherein.values.address import Location, inside
 from wherein.values.records import Progress
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from wherein.detectors import Detection, Detector, load_detector
 from wherein.errors import ImageError, QueryError
-from wherein.images.image import Image, decode
+from wherein.images.image import Image
+from wherein.images.isolated import decode_given
 from wherein.limits import checkpoint
 from wherein.search.engine import Candidate, Context, Ranked, reordered
 from wherein.search.steps import SearchStep
@@ -62,7 +63,7 @@ def detected(image: Image, parts: Sequence[Part], detector: Detector) -> list[De
     if detector.by_example:
         for part in parts:
             if part.image is not None:
-                shown = decode(part.image)
+                shown = decode_given(part.image)
                 found += detector.find_like(image, shown if part.region is None else shown.crop(part.region))
     return sorted(found, key=lambda one: -one.score)
 
@@ -73,6 +74,6 @@ def _found(context: Context, one: Candidate, detector: Detector) -> list[Detecti
     if file is None:
         return []
     try:
-        return detected(decode(file.read(), name=str(file.path)), wanted, detector)
+        return detected(decode_given(file.read(), name=str(file.path)), wanted, detector)
     except ImageError:
         return []

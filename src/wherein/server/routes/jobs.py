@@ -10,9 +10,9 @@ import anyio
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
+from wherein.server.job_shapes import FolderOut, JobIn, JobOut
 from wherein.server.jobs import Job
 from wherein.server.routes import JobsHere, LibraryHere
-from wherein.server.shapes import FolderOut, JobIn, JobOut
 from wherein.values.address import Location, inside
 
 router = APIRouter(tags=["index jobs"])

@@ -14,6 +14,7 @@ from fastapi.responses import FileResponse, Response, StreamingResponse
 from pydantic import ValidationError
 from starlette.background import BackgroundTask
 
+from wherein.images import isolated
 from wherein.server.problems import Problem
 from wherein.server.requests import ask, ask_lines, matches, write_hits
 from wherein.server.requests import calibrate as learn
@@ -159,11 +160,11 @@ async def example(served: ServedHere, library: LibraryHere, example: str) -> Res
     """An uploaded image, as a JPEG of at most 1024 pixels."""
     if len(example) != 32 or not set(example) <= set("0123456789abcdef"):
         raise Problem(404, f"example {json.dumps(example)}: is no name of an uploaded image.")
-    from wherein.images.image import decode
-
     pixels = library.settings.max_upload_pixels
-    data = await anyio.to_thread.run_sync(
-        lambda: jpeg(decode(served.example(example), max_pixels=pixels, at_least=lambda _: 1024).pixels, 1024),
-        limiter=served.decoding,
-    )
+
+    def preview() -> bytes:
+        shown = isolated.decode(served.example(example), max_pixels=pixels, at_least=lambda _: 1024, name="the example")
+        return jpeg(shown.pixels, 1024)
+
+    data = await anyio.to_thread.run_sync(preview, limiter=served.decoding)
     return Response(data, media_type="image/jpeg", headers={"cache-control": "private, max-age=86400, immutable"})

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import Field
 
+from wherein.server.job_shapes import JobOut
 from wherein.server.routes import JobsHere, ServedHere
-from wherein.server.shapes import JobOut, Shape
+from wherein.server.shapes import Shape
 
 router = APIRouter(tags=["sharing"])
 

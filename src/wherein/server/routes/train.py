@@ -9,8 +9,9 @@ from fastapi import APIRouter, Path
 from fastapi.responses import Response
 from pydantic import Field
 
+from wherein.server.job_shapes import JobOut
 from wherein.server.routes import JobsHere, ServedHere
-from wherein.server.shapes import JobOut, Name, Shape
+from wherein.server.shapes import Name, Shape
 
 router = APIRouter(tags=["training"])
 TrainedName = Annotated[str, Path(max_length=64, description="What it was trained as")]
