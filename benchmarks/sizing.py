@@ -27,7 +27,8 @@ def main() -> None:
     """Take in what was measured, and write the page."""
     figures = json.loads(FIGURES.read_text("utf-8"))
     for name in sys.argv[1:]:
-        figures = taken_in(figures, json.loads(Path(name).read_text("utf-8")))
+        printed = Path(name).read_text("utf-8")
+        figures = taken_in(figures, json.loads(printed, parse_float=lambda digits: round(float(digits), 4)))
     FIGURES.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", "utf-8")
     PAGE.write_text(page(json.loads(FIGURES.read_text("utf-8"))), "utf-8")
 
