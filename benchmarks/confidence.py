@@ -44,8 +44,8 @@ MANY = 25_000
 """Images of the largest library."""
 WEIGHTS = {
     "text": ("beats", "fits", "agrees", "leads"),
-    "example": ("above look-alikes", "apart"),
-    "region": ("above look-alikes", "apart"),
+    "example": ("above look-alikes", "like"),
+    "region": ("above look-alikes", "like"),
     "both": ("plain",),
     "place": ("plain", "stands out"),
     "anywhere": ("plain", "stands out"),

@@ -35,6 +35,8 @@ DESCRIBES: Final = 5
 """A text of so many words describes one scene rather than naming a thing that many images show."""
 ALIKE: Final = slice(10, 30)
 """The neighbours that say how like an image its look-alikes are; the ten nearest may be the very same thing."""
+PAIRED: Final = 128
+"""Images of which any two are compared to say how like two images usually are: eight thousand pairs."""
 FEWEST: Final = 20
 """Fewer images do not show what is usual, so nothing is said to stand out among them."""
 _MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
@@ -94,28 +96,30 @@ def _following(own: Floats, ordered: Floats) -> Floats:
 
 
 def example_signs(queries: Floats, hits: Floats, others: Floats) -> Floats:
-    """(hits, 2): how far a hit is more like the example than either is like its look-alikes, and than the rest.
+    """(hits, 2): how far a hit is more like the example than either is like its look-alikes, and than any two images.
 
     `queries` (m, d), `hits` (n, d) and `others` (o, d), images of the same collection, are embeddings.
     """
     own = (hits @ queries.T).max(axis=1)
     asked = _usual((others @ queries.T).max(axis=1)[None], itself=False)
-    level, middle, spread = (values[0] for values in asked)
-    hit_level, hit_middle, hit_spread = _usual(hits @ others.T, itself=True)
+    level, spread = (values[0] for values in asked)
+    hit_level, hit_spread = _usual(hits @ others.T, itself=True)
     above = (own - np.maximum(level, hit_level)) / np.sqrt(spread * hit_spread)
-    apart = ((own - middle) / spread + (own - hit_middle) / hit_spread) / 2.0
-    return np.asarray(np.stack([above, apart], axis=1), np.float32)
+    some = others[:: -(-len(others) // PAIRED)]
+    pairs = (some @ some.T)[~np.eye(len(some), dtype=np.bool_)]
+    like = (own - pairs.mean()) / max(float(pairs.std()), _LEAST_SPREAD)
+    return np.asarray(np.stack([above, like], axis=1), np.float32)
 
 
-def _usual(cosines: Floats, *, itself: bool) -> tuple[Floats, Floats, Floats]:
-    """Of each row (r, o): how like it its look-alikes are, its median and its deviation; `itself` may be among them."""
+def _usual(cosines: Floats, *, itself: bool) -> tuple[Floats, Floats]:
+    """Of each row (r, o): how like it its look-alikes are, and its deviation; `itself` may be among them."""
     first, last = ALIKE.start + itself, min(ALIKE.stop + itself, cosines.shape[1])
     first = min(first, last - 1)
     nearest = np.sort(np.partition(cosines, -last, axis=1)[:, -last:], axis=1)[:, ::-1]
     middle = np.median(cosines, axis=1)
     mad = np.median(np.abs(cosines - middle[:, None]), axis=1)
     spread = np.maximum(np.maximum(_MAD * mad, _OUTLIERS * cosines.std(axis=1)), _LEAST_SPREAD)
-    return nearest[:, first:last].mean(axis=1), middle, np.asarray(spread, np.float32)
+    return nearest[:, first:last].mean(axis=1), np.asarray(spread, np.float32)
 
 
 def stands_out(scores: Floats, background: Background) -> Floats:
