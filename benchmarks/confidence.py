@@ -59,6 +59,8 @@ AFTER = ("text", "example", "region", "both", "place", "anywhere", "again", "fus
 """Kinds in the order in which they are fitted: `plain` is the odds of the first three."""
 WITHOUT_WEIGHTS = ("words", "verified")
 """Kinds of evidence that mini has no part in: they are judged once, whatever the weights."""
+LOCAL = ("words", "verified", "fused")
+"""Kinds of evidence that need local features."""
 LIKE_OTHERS = 1e-3
 """How strongly large weights are avoided."""
 Key = tuple[str, str]
@@ -119,7 +121,8 @@ def main() -> None:
         kept = folder / f"{trial.kind} {trial.name}.npz"
         if not kept.exists() and (not arguments.only or trial.kind in arguments.only):
             kept.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(kept, **vars(judge(trial, library(trial.library, sets, held, out))))
+            local = trial.kind in LOCAL
+            np.savez(kept, **vars(judge(trial, library(trial.library, sets, held, out, local=local))))
         if kept.exists():
             with np.load(kept) as stored:
                 found = {name: stored[name] for name in stored.files}
@@ -136,7 +139,8 @@ def main() -> None:
     captions, people = library("captions", sets, held, out), library("held-people", sets, held, out)
     counted = {"nouns, held back": (people, tuple(held.noun_asks())), "nouns": (captions, tuple(sets.noun_asks()))}
     extra += count_lines(counted | {"absent": (captions, nothing)})
-    arguments.page.write_text(page(judged, said, models, WEIGHTS, extra, out), "utf-8")
+    before = arguments.page.read_text("utf-8") if arguments.page.exists() else ""
+    arguments.page.write_text(page(judged, said, models, WEIGHTS, extra, out, before), "utf-8")
 
 
 def fit_all(
@@ -193,15 +197,15 @@ def written(models: dict[str, Model]) -> str:
     return json.dumps(known, indent=1, ensure_ascii=False) + "\n"
 
 
-def library(name: str, sets: Sets, held: Held, out: Path) -> Collection:
+def library(name: str, sets: Sets, held: Held, out: Path, *, local: bool = False) -> Collection:
     """A collection of one set, or of all (`mixed`); `half-` lacks the answers of half of the queries.
 
-    Names that begin with `held-` are of photographs that training held back.
+    Names that begin with `held-` are of photographs that training held back; `local` ones have local features.
     """
-    home = out / "libraries" / name
+    home = out / ("local libraries" if local else "libraries") / name
     if not home.exists():
         own = name.removeprefix("held-")
-        whole = mixed(sets, out) if own == name else held_back(held, out)
+        whole = mixed(sets, out, local=local) if own == name else held_back(held, out)
         making = home.with_name(f"{name}.part")
         shutil.rmtree(making, ignore_errors=True)
         shutil.copytree(whole, making / ".wherein")
@@ -212,15 +216,17 @@ def library(name: str, sets: Sets, held: Held, out: Path) -> Collection:
     return wherein.open(home)
 
 
-def mixed(sets: Sets, out: Path) -> Path:
+def mixed(sets: Sets, out: Path, *, local: bool) -> Path:
     """The `.wherein` folder of all sets in one."""
-    folder = out / "images"
-    if not (folder / ".wherein").exists():
+    folder, home = out.parent / "images", out / ("local" if local else "mixed")
+    if not folder.exists():
         for name in SETS:
-            shutil.copytree(sets.folder(name), folder / name, dirs_exist_ok=True)
-        with wherein.open(folder, create=True, encoder="mini") as collection:
-            collection.add(folder, layers=("global", "patches", "cells", "local"))
-    return folder / ".wherein"
+            shutil.copytree(sets.folder(name), folder.with_suffix(".part") / name)
+        folder.with_suffix(".part").rename(folder)
+    if not (home / ".wherein").exists():
+        with wherein.open(home, create=True, encoder="mini") as collection:
+            collection.add(folder, layers=("global", "local") if local else ("global", "patches", "cells"))
+    return home / ".wherein"
 
 
 def held_back(held: Held, out: Path) -> Path:

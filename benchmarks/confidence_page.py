@@ -34,6 +34,7 @@ Where this began (curves over cosines, fitted in the same way): texts were off b
 points (underwater). On photos held back, mixed so: error .141, right against wrong first hits .723, 27 % of nonsense at
 50 %, and refusing 95 % of nonsense cost 91 % of the right first hits.
 """
+EARLIER = "Not judged again when this page was made: of an earlier run and its signs.\n"
 Key = tuple[str, str]
 
 
@@ -44,8 +45,13 @@ def page(
     weights: Mapping[str, Sequence[str]],
     extra: Sequence[str],
     out: Path,
+    before: str,
 ) -> str:
-    """Everything as Markdown; the main figures are kept in `out` for pages of other weights."""
+    """Everything as Markdown; the main figures are kept in `out` for pages of other weights.
+
+    Kinds of evidence that were not judged this time keep their sections of the page `before`.
+    """
+    earlier = {name: rest for name, _, rest in (one.partition("\n") for one in before.split("\n## ")[1:])}
     judged = {key: one for key, one in judged.items() if not key[1].startswith("held ")}
     said = {key: sure_of(odds[key]) * one.less for key, one in judged.items()}
     lines = [HEAD]
@@ -57,6 +63,9 @@ def page(
         names = [name for name in names if "absent" not in name]
         lines += _table(kind, names, judged, said)
         lines += _reliability([(said[kind, name], judged[kind, name]) for name in names])
+    for kind in models:
+        if kind not in {own for own, _ in judged} and kind in earlier:
+            lines += [f"\n## {kind}\n", EARLIER, earlier[kind].removeprefix(EARLIER).strip("\n")]
     nonsense, main = _nonsense(judged, said)
     lines += nonsense + _thresholded(judged, odds) + _moved(judged, said) + list(extra) + _cost(judged)
     main |= _figures(judged, said)

@@ -229,7 +229,7 @@ def trials(sets: Sets, absent: Sequence[str]) -> Iterator[Trial]:
     yield from _texts(sets, absent)
     for kind, regions in (("example", False), ("region", True)):
         for name in ("covers", "facades", "objects", "masks"):
-            asks = tuple(sets.examples(name, regions=regions))[:: 2 if name == "covers" else 1]
+            asks = tuple(sets.examples(name, regions=regions))[:: 4 if name == "covers" else 1]
             yield Trial(kind, name, f"half-{name}", "mini", asks)
             yield Trial(kind, f"mixed {name}", "half-mixed", "mini", asks)
     nouns = [named(one) for one in ABSENT.split()]
