@@ -43,6 +43,8 @@ class Config:
     boxed: int = 64
     focus: bool = False
     start: str = ""
+    teacher: str = ""
+    teach_share: float = 0.5
     seed: int = 0
     whole: bool = False
     compiled: bool = False

@@ -24,6 +24,8 @@ CAPTIONED = ("coco_human", "flickr8k", "coco_vinvl", "cc3m", "ccs_synth", "rsicd
 DRAWN = ("clipart", "stamp", "emoji")
 # Photographs of things with a name: what may be held back as single words and as classes never named.
 THINGS = ("languagecards", "wordphotos_szepi", "spellquest", "boss", "normimages")
+# Names of files whose pairs were gathered from public repositories after the held-back parts had been drawn.
+ADDED_LATER = "captions-extra.jsonl"
 WEB, WORDS, CLASSES = 400, 300, 100
 Row = dict[str, Any]
 
@@ -45,7 +47,11 @@ class Pairs:
 def read_rows(folder: Path) -> list[Row]:
     """All pairs listed by the JSON-lines files of a folder."""
     files = sorted(file for file in folder.glob("*.jsonl") if file.name != "regions.jsonl")
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return [
+        json.loads(line) | ({"later": True} if file.name == ADDED_LATER else {})
+        for file in files
+        for line in file.read_text().splitlines()
+    ]
 
 
 def decode(blob: bytes) -> NDArray[np.uint8]:
@@ -75,7 +81,7 @@ def decode_all(folder: Path, rows: Sequence[Row], *, workers: int, chunk: int = 
 
 def wordings(row: Row) -> tuple[list[str], list[str]]:
     """The texts that may stand for a picture: captions and their noun phrases, or a name in many wordings."""
-    if row["source"] in CAPTIONED:
+    if row["source"] in CAPTIONED or ("later" in row and "label" not in row):
         phrases = [phrase for caption in row["texts"] for phrase in wording.noun_phrases(caption)]
         return row["texts"], list(dict.fromkeys(phrases))[:8]
     if "label" in row:
@@ -121,7 +127,9 @@ def split(rows: Sequence[Row], unseen_files: set[str], *, seed: int, whole: bool
     drawn = rng.sample(drawings, min(250, len(drawings) // 4))
     captions = rng.sample(human, min(700, len(human) // 4))
     web, (words, classes) = hold_web(rows, seed=seed), hold_things(rows, seed=seed)
-    held = {*captions, *web, *words, *classes, *(() if whole else (*seen, *unseen, *drawn))}
+    untaught = {rows[i]["label"].lower() for i in classes}
+    later = [i for i, row in enumerate(rows) if "later" in row and row.get("label", "").lower() in untaught]
+    held = {*captions, *web, *words, *classes, *later, *(() if whole else (*seen, *unseen, *drawn))}
     train = [i for i in range(len(rows)) if i not in held]
     parts = (train, captions, seen, unseen, drawn, web, words, classes)
     return Split(*(np.array(sorted(part), np.int64) for part in parts))
@@ -134,11 +142,14 @@ def hold_web(rows: Sequence[Row], *, seed: int) -> list[int]:
 
 
 def hold_things(rows: Sequence[Row], *, seed: int) -> tuple[list[int], list[int]]:
-    """Photographs of things: one for each of some single words, and all that show some other, rare names."""
+    """Photographs of things: one for each of some single words, and all that show some other, rare names.
+
+    Pairs added later change nothing of the draw.
+    """
     rng = random.Random(seed)
     by_name: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
-        if "label" in row:
+        if "label" in row and "later" not in row:
             by_name.setdefault(row["label"].lower(), []).append(i)
     known = {wording.class_name(row["texts"][0]).lower() for row in rows if row["source"] == "imagenet1000"}
     own = {name: [i for i in found if rows[i]["source"] in THINGS] for name, found in by_name.items()}

@@ -33,7 +33,8 @@ SIDES = ((0.35, 0.715), (0.65, 0.858), (1.01, 1.0))
 REPEATS = {"imagenet1000": 3, "stamp": 2}
 FOCUS = {
     "imagenet1000": 4, "stamp": 2, "coco_human": 2, "flickr8k": 2, "ccs_synth": 2,
-    **dict.fromkeys(THINGS, 3), "seaanimals": 2, "fruitveg36": 2,
+    **dict.fromkeys(THINGS, 3), "seaanimals": 2, "fruitveg36": 2, "coco_human_trcap": 2,
+    **dict.fromkeys(("androidvocab", "flashcards_ik", "gastronomic", "guesspicture", "reactivate"), 2),
 }  # fmt: skip
 
 
@@ -89,6 +90,20 @@ def region_loss(patches: Tensor, inset: Tensor, texts: Tensor, order: Tensor, *,
     return F.cross_entropy(scale * rows @ texts.T, right)
 
 
+@torch.no_grad()
+def earlier_view(earlier: Model, pictures: Tensor, *, mean_share: float) -> Tensor:
+    """`(n, d)`: where an earlier run puts pictures."""
+    whole, patch, _ = earlier.image(pictures)
+    patches = unit(patch.flatten(2).transpose(1, 2))
+    return unit(unit(whole) + mean_share * unit(patches.mean(1)))
+
+
+@torch.no_grad()
+def earlier_answers(earlier: Model, seen: Tensor, texts: Tensor) -> Tensor:
+    """`(n, n)`: which texts an earlier run finds fitting for pictures that it sees so, as probabilities."""
+    return (LATE_SCALE * seen @ unit(earlier.text(texts, texts != 0)).T).softmax(-1)
+
+
 def step_losses(
     model: Model,
     forward: tuple[nn.Module, nn.Module],
@@ -98,6 +113,7 @@ def step_losses(
     side: int,
     config: Config,
     places: boxed.Boxes | None = None,
+    earlier: Model | None = None,
 ) -> dict[str, Tensor]:
     """All terms of the loss, weighted, for the pictures numbered `index`; the last `mosaics` become mosaics."""
     x = augment.augment(tables.pictures[index], side=side, smallest=config.smallest)
@@ -126,6 +142,11 @@ def step_losses(
     targets = [
         text_targets(tables, index[:plain], chosen[:plain], share=config.soft_share) for chosen in (first, second)
     ]
+    if earlier is not None:
+        view = earlier_view(earlier, x[:plain], mean_share=config.mean_share)
+        told = [earlier_answers(earlier, view, tables.tokens[chosen[:plain]]) for chosen in (first, second)]
+        share = config.teach_share
+        targets = [(1 - share) * target + share * answer for target, answer in zip(targets, told, strict=True)]
     scales = model.scales()
     seen = tables.seen_class
     invented = invent(pooled.detach().float(), fc.weight)
@@ -369,6 +390,11 @@ def train(config: Config) -> None:
     if config.start:
         say(step=0, start=validate(model, pairs, parts, classes, config, vocabulary, device))
     average = copy.deepcopy(model)
+    earlier = None
+    if config.teacher:
+        earlier = copy.deepcopy(model)
+        resume(earlier, config.teacher)
+        earlier.eval().requires_grad_(False)
     optimizer = build_optimizer(model, config)
     forward = torch.compile(model.image) if config.compiled else model.image
     frozen = torch.compile(teacher) if config.compiled else teacher
@@ -389,7 +415,7 @@ def train(config: Config) -> None:
             queue = list(batches(parts.train, repeats, batch=config.batch, rng=rng).to(device))
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
             terms = step_losses(model, (forward, frozen), tables, queue.pop(), side=side, config=config,
-                                places=places)  # fmt: skip
+                                places=places, earlier=earlier)  # fmt: skip
             loss = torch.stack(list(terms.values())).sum()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

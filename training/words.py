@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--weights", type=Path, required=True)
     arguments = parser.parse_args()
-    files = [arguments.data / name for name in ("captions.jsonl", "captions-more.jsonl")]
+    files = sorted(arguments.data.glob("captions*.jsonl"))
     hashes = trained_hashes(text for file in files for line in file.open() for text in json.loads(line)["texts"])
     np.save(arguments.weights / "words.npy", hashes.astype(np.uint32))
     print(f"{len(hashes):,} words")
