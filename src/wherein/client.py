@@ -22,6 +22,7 @@ from wherein import errors
 from wherein.images.image import ImageLike, read_bytes
 from wherein.images.video import seconds_of
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
+from wherein.training.remote import RemoteLearning
 from wherein.values.address import Location
 from wherein.values.judgement import Calibration, Curve, Judgement, Reliability, Tenth
 from wherein.values.masks import to_rle
@@ -51,8 +52,10 @@ def connect(url: str, *, collection: str | None = None, token: str | None = None
     return RemoteCollection(door, collection or served[0])
 
 
-class RemoteCollection:
+class RemoteCollection(RemoteLearning):
     """A collection behind HTTP. Its answers are those of the local one."""
+
+    _door: _Door
 
     def __init__(self, door: _Door, name: str) -> None:
         self._door, self.name = door, name

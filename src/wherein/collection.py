@@ -11,7 +11,7 @@ from typing import Final, Self, TypeVar, Unpack
 import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
-from wherein.encoders import Encoder, load
+from wherein.encoders import Encoder
 from wherein.errors import CollectionChanged, CollectionNotFound, NotPrepared
 from wherein.files import expanded
 from wherein.images.image import MAX_PIXELS, ImageLike
@@ -44,7 +44,7 @@ from wherein.store import rebuild
 from wherein.store.backup import restore as _restore
 from wherein.store.published import PublishedStore, address_of
 from wherein.store.store import Store, home_in, is_collection
-from wherein.training.learning import Learning
+from wherein.training.labelling import Labelling
 from wherein.values.address import Address, Location, location_of, url_of
 from wherein.values.judgement import Curve
 from wherein.values.method import Method
@@ -90,7 +90,7 @@ def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> int
     return _restore(home_in(source), target if target.name == FOLDER else target / FOLDER)
 
 
-class Collection(Inventory, Judging, Sharing, Learning):
+class Collection(Inventory, Labelling, Judging, Sharing):
     """Images and their embeddings on disk. Use `wherein.open`."""
 
     def __init__(self, store: Store, *, encoder: str | None = None) -> None:
@@ -167,7 +167,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
         with self._store.writing():
             if not sources:
                 folders = list(self.roots.values())
-            made_by = load(spec, threads=1)  # one thread a call: the workers call side by side
+            made_by = self._loaded(spec, threads=1)  # one thread a call: the workers call side by side
             kept = kinds_to_keep(self._store.manifest, encoder=made_by.spec, asked=layers)
             kinds, said = fillable(kept, asked=layers)
             if follow_links is not None:
@@ -190,7 +190,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
 
         A str is a text; a Path, bytes, array or PIL image is an example; a list of those is looked for together.
         """
-        asked = Asked.of(query, options)
+        asked = self._by_trained(Asked.of(query, options))
         return self._steadily(lambda: decided(self._search, asked))
 
     def _steadily(self, answer: Callable[[], T]) -> T:
@@ -269,7 +269,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
 
     def outliner(self, query: Askable, *, method: str | Method = "") -> Callable[[Iterable[Hit]], Iterator[Hit]]:
         """What locates hits of this query; examples are decoded once. Hits that have left are left out."""
-        asked = Asked.of(query, {"method": method, "locate": True})
+        asked = self._by_trained(Asked.of(query, {"method": method, "locate": True}))
         outliner = Outliner(asked.query, asked.method)
 
         def located(hits: Iterable[Hit]) -> Iterator[Hit]:
@@ -297,7 +297,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
         tell = lambda stage, done, total: on_progress(Progress(done, total, stage=stage))  # noqa: E731
         self._store.refresh()
         if self._store.manifest.layers:
-            self._view(Asked.of(query, {"method": method}), on_step=tell)
+            self._view(self._by_trained(Asked.of(query, {"method": method})), on_step=tell)
 
     def embeddings(self) -> tuple[list[str], Floats]:
         """The ids of all images and the embedding (n, d) of each, in one order."""
@@ -349,7 +349,7 @@ class Collection(Inventory, Judging, Sharing, Learning):
             trained = self._trained_encoder(spec)
             if trained is not None:
                 return trained
-            self._encoders[spec] = load(spec, threads=default_workers())
+            self._encoders[spec] = self._loaded(spec, threads=default_workers())
         return self._encoders[spec]
 
     def _allowed(self, view: View, filter_: Filter, among: Sequence[str] | None) -> Mask | None:

@@ -25,6 +25,7 @@ _GROUPS: Final = (
     "models",
     "demo",
     "train",
+    "label",
     "evaluate",
     "searchad",
     "bench",

@@ -29,13 +29,20 @@ def register(app: typer.Typer) -> None:
 def train(
     name: Annotated[str, typer.Argument(help="What it is called: search with --method mini:NAME afterwards.")],
     source: Annotated[
-        str, typer.Option("--from", metavar="tags|judgements|COCO.json", help="Where the labels come from.")
+        str, typer.Option("--from", metavar="tags|judgements|again|COCO.json", help="Where the labels come from.")
     ] = "tags",
     labels: Annotated[list[str] | None, typer.Option("--label", help="Only this label; may be repeated.")] = None,
     encoder: Annotated[
         str | None, typer.Option(help="The encoder to train on; by default the one that serves.")
     ] = None,
-    kind: Annotated[str, typer.Option(help="What is trained: head, labels in seconds on stored embeddings.")] = "head",
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="head|adapter|full",
+            help="What is trained: labels (head) or how texts and examples are asked with (adapter), both on stored "
+            "embeddings; or the model itself, with torch (full).",
+        ),
+    ] = "head",
     seed: Annotated[int, typer.Option(help="The same seed and data give the same numbers.")] = 0,
     collection: CollectionOption = None,
     json_: JsonOption = False,

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
 from wherein.arrays import Floats
-from wherein.encoders import Encoder
+from wherein.encoders import Encoder, stored_by
 from wherein.store.shards import Array
 
 NAMES: Final = 1024
@@ -59,15 +59,26 @@ class Bank:
 def bank_of(encoder: Encoder, keep: Keep) -> Bank | None:
     """The bank of an encoder; None where it reads no texts, or takes most of the bank's for the same.
 
-    That of `mini` is shipped; another encoder's is embedded once and kept with the collection.
+    That of `mini` is shipped; another encoder's is embedded once and kept with the collection. What was trained on an
+    encoder asks with its texts, moved.
     """
-    if not encoder.embeds_text:
+    base = stored_by(encoder)
+    if not base.embeds_text:
         return None
     if encoder.digest not in _KNOWN:
-        rows = _shipped(encoder.digest)
-        made = keep(f"bank.{encoder.digest[:12]}", lambda: _embedded(encoder)) if rows is None else rows
-        _KNOWN[encoder.digest] = _made(np.asarray(made, np.float32))
+        rows = _shipped(base.digest)
+        made = keep(f"bank.{base.digest[:12]}", lambda: _embedded(base)) if rows is None else rows
+        known = np.asarray(made, np.float32)
+        _KNOWN[encoder.digest] = _made(encoder.asked_texts(known) if isinstance(encoder, MovesTexts) else known)
     return _KNOWN[encoder.digest]
+
+
+@runtime_checkable
+class MovesTexts(Protocol):
+    """An encoder that asks with other vectors than those of the texts of the encoder that it was trained on."""
+
+    def asked_texts(self, vectors: Floats) -> Floats:
+        """Embeddings of texts (n, d) as they are asked with."""
 
 
 def texts() -> list[str]:

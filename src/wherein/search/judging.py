@@ -31,6 +31,10 @@ class Judging:
         """What a search looked at, how many images passed, what it found, and how strong the evidence is."""
         raise NotImplementedError
 
+    def _by_trained(self, asked: Asked) -> Asked:
+        """The search by the trained encoder that knows its labels, where only one does."""
+        raise NotImplementedError
+
     def _hit(self, view: View, found: Candidate) -> Hit:
         """A candidate as it is answered."""
         raise NotImplementedError
@@ -43,7 +47,8 @@ class Judging:
         judged, given = dict[str, dict[str, tuple[float, bool]]](), list(judgements)
         self._keys({image_id for one in given for image_id in one.named})
         for judgement in given:
-            view, _, ranked, measured = self._ranked(Asked.of(judgement.query, {"method": method, "frames": True}))
+            asked = self._by_trained(Asked.of(judgement.query, {"method": method, "frames": True}))
+            view, _, ranked, measured = self._ranked(asked)
             if measured is None:
                 raise InputError(
                     f"hits of method {method or 'whole'} cannot be calibrated here: an example needs {FEWEST} images "

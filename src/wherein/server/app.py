@@ -27,6 +27,7 @@ from wherein.server.routes import (
     explore,
     jobs,
     label,
+    predict,
     reviews,
     search,
     selections,
@@ -62,6 +63,7 @@ _ROUTES: Final = (
     jobs,
     train,
     sharing,
+    predict,
     upkeep,
 )
 

@@ -15,6 +15,7 @@ from wherein.arrays import Mask
 from wherein.collection import Collection
 from wherein.errors import ImageNotFound, RegionError
 from wherein.output.exports import Labelled, coco_document
+from wherein.output.labels import plain_cell
 from wherein.server.places import file_name
 from wherein.server.problems import Problem
 from wherein.server.shapes import ItemIn
@@ -70,13 +71,8 @@ def _csv(lines: Sequence[_Line]) -> bytes:
         box: Sequence[object] = line.item.box or ("", "", "", "")
         known = line.details
         row = [known.image_id, file_name(known.image_id), *known.size_wh, line.label, *box, ";".join(known.tags)]
-        writer.writerow([_plain(value) for value in row])
+        writer.writerow([plain_cell(value) for value in row])
     return buffer.getvalue().encode("utf-8", "replace")
-
-
-def _plain(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
 
 
 def _coco(lines: Sequence[_Line]) -> bytes:

@@ -47,6 +47,8 @@ def backup(store: Store, target: Path) -> int:
         with store.keeping():
             for path in sorted((store.folder / "kept").glob("*.json")):
                 write_guarded(begun, f"kept/{path.name}", path.read_bytes())
+            if (store.folder / "kept" / "trained").is_dir():
+                shutil.copytree(store.folder / "kept" / "trained", begun / "kept" / "trained", dirs_exist_ok=True)
         begun.replace(target)
         sync_folder(target.parent)
     return sum(path.stat().st_size for path in target.rglob("*") if path.is_file())

@@ -17,6 +17,7 @@ from wherein.encoders.words import KnowsWords
 from wherein.errors import QueryError, SpecError, did_you_mean
 from wherein.images.image import Image, Pixels
 from wherein.search.head import Head
+from wherein.training.examples import from_numbers
 from wherein.training.kept import Arrays
 from wherein.values.judgement import Curve
 from wherein.values.training import LABEL_PREFIX, Card, said_label
@@ -48,8 +49,9 @@ class TrainedEncoder:
             base.batch,
             base.vectors,
         )
-        self.embeds_text = True
+        self.embeds_text = True  # labels are texts, also where the base reads none
         self.head = head_of(numbers)
+        self._examples = from_numbers(numbers)
         self._moves = {
             name: np.asarray(numbers[name], np.float32) for name in ("text_move", "image_move") if name in numbers
         }
@@ -66,6 +68,10 @@ class TrainedEncoder:
         """Embeddings of example images (n, d) as they are asked with."""
         return _moved(vectors, self._moves.get("image_move"))
 
+    def asked_texts(self, vectors: Floats) -> Floats:
+        """Embeddings of texts (n, d) as they are asked with."""
+        return _moved(vectors, self._moves.get("text_move"))
+
     def texts(self, texts: Sequence[str]) -> Floats:
         """Embeddings of texts (n, d); `label:NAME` is what was learnt of that label."""
         names = [said_label(text) for text in texts]
@@ -74,7 +80,7 @@ class TrainedEncoder:
         if plain:
             if not self.stored_by.embeds_text:
                 raise QueryError(f"{self.spec} knows labels and no other words: {', '.join(self.head.labels)}.")
-            found[[name is None for name in names]] = _moved(self.stored_by.texts(plain), self._moves.get("text_move"))
+            found[[name is None for name in names]] = self.asked_texts(self.stored_by.texts(plain))
         for row, name in enumerate(names):
             if name is not None:
                 found[row] = self.head.vectors[self._number(name)]
@@ -83,6 +89,12 @@ class TrainedEncoder:
     def label_curve(self, label: str) -> Curve | None:
         """The confidence over the cosine with a label's vector; None where too few examples were held out."""
         return self.head.curves[self._number(label)]
+
+    def taught(self, label: str) -> frozenset[str]:
+        """The images that were right or wrong examples of a label."""
+        examples, number = self._examples, self._number(label)
+        told = np.flatnonzero(examples.marks[:, number]).tolist()
+        return frozenset(examples.image_ids[row] for row in told)
 
     def _number(self, label: str) -> int:
         number = self.head.number(label)

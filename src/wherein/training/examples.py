@@ -35,6 +35,16 @@ class Examples:
     boxes: Mapping[tuple[int, int], tuple[Box, ...]] = field(default_factory=dict)
     """(image, label) → where in the image it is, where that is known."""
     notes: tuple[str, ...] = ()
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """label → texts that describe it (its support set), where some are given."""
+
+    def only(self, labels: Sequence[str]) -> Examples:
+        """Those of these labels that there are."""
+        kept = [number for number, label in enumerate(self.labels) if label in labels]
+        boxes = {(row, kept.index(label)): boxes for (row, label), boxes in self.boxes.items() if label in kept}
+        return replace(
+            self, labels=tuple(self.labels[number] for number in kept), marks=self.marks[:, kept], boxes=boxes
+        )
 
     def usable(self, wanted: Sequence[str] | None = None) -> Examples:
         """The labels that can be learnt, of those `wanted`; raises InputError where none can."""
@@ -64,14 +74,49 @@ class Examples:
         )
 
 
-def from_tags(tagged: Mapping[str, Iterable[str]]) -> Examples:
-    """Tags and the ids that bear each: an image with a tag shows it, one with other tags only does not."""
-    bearers = {tag: frozenset(image_ids) for tag, image_ids in tagged.items()}
+def spoken(label: str) -> str:
+    """A label as words: `traffic_cone` is read as “traffic cone”."""
+    return label.replace("_", " ").strip()
+
+
+def from_tags(tagged: Mapping[str, Iterable[str]], *, given: Mapping[str, Sequence[str]] | None = None) -> Examples:
+    """Tags and the ids that bear each: an image with a tag shows it, one with other tags only does not.
+
+    Tags that a label has `given` say nothing: nobody learns from its own guesses.
+    """
+    guessed = {tag: frozenset(image_ids) for tag, image_ids in (given or {}).items()}
+    bearers = {tag: frozenset(image_ids) - guessed.get(tag, frozenset()) for tag, image_ids in tagged.items()}
     labels, image_ids = tuple(sorted(bearers)), sorted(frozenset[str]().union(*bearers.values()))
     marks = np.full((len(image_ids), len(labels)), -1, np.int8)
     for number, label in enumerate(labels):
+        marks[[image_id in guessed.get(label, ()) for image_id in image_ids], number] = 0
         marks[[image_id in bearers[label] for image_id in image_ids], number] = 1
     return Examples(labels, tuple(image_ids), marks)
+
+
+def with_answers(examples: Examples, said: Mapping[str, Mapping[str, bool]]) -> Examples:
+    """The examples and what people answered since: label → image_id → whether it is right. An answer counts more."""
+    columns = {label: number for number, label in enumerate(examples.labels)}
+    told = [(label, *one) for label, images in said.items() if label in columns for one in images.items()]
+    rows = {image_id: row for row, image_id in enumerate(examples.image_ids)}
+    for _, image_id, _ in told:
+        rows.setdefault(image_id, len(rows))
+    marks = np.zeros((len(rows), len(columns)), np.int8)
+    marks[: len(examples.image_ids)] = examples.marks
+    for label, image_id, right in told:
+        marks[rows[image_id], columns[label]] = 1 if right else -1
+    return replace(examples, image_ids=tuple(rows), marks=marks)
+
+
+def as_numbers(examples: Examples) -> dict[str, Any]:
+    """Examples as arrays, kept with what they taught."""
+    return {"taught_ids": np.array(examples.image_ids, np.str_), "taught": examples.marks}
+
+
+def from_numbers(numbers: Mapping[str, Any]) -> Examples:
+    """The examples that something was taught with; none where it was trained before they were kept."""
+    labels, image_ids = (tuple(map(str, numbers.get(name, np.zeros(0)).tolist())) for name in ("labels", "taught_ids"))
+    return Examples(labels, image_ids, np.asarray(numbers.get("taught", np.zeros((0, len(labels)))), np.int8))
 
 
 def from_judgements(judged: Iterable[Mapping[str, Sequence[float]]]) -> Examples:
@@ -103,10 +148,12 @@ def read_coco(path: Path) -> dict[str, Any]:
 def from_coco(document: Mapping[str, Any], resolve: Resolve, *, name: str) -> Examples:
     """A COCO document: an image shows what its annotations say, and nothing else of the document's categories.
 
-    Images that the collection lacks and boxes without an area are left out, and said.
+    Images that the collection lacks and boxes without an area are left out, and said. A category may have `texts` that
+    describe it beside its name.
     """
     try:
         categories = {int(one["id"]): str(one["name"]) for one in document["categories"]}
+        texts = {str(one["name"]): tuple(map(str, one["texts"])) for one in document["categories"] if one.get("texts")}
         images = {int(one["id"]): one for one in document["images"]}
         annotations = [dict(one) for one in document["annotations"]]
         found = {number: resolve(str(one["file_name"])) for number, one in images.items()}
@@ -138,7 +185,7 @@ def from_coco(document: Mapping[str, Any], resolve: Resolve, *, name: str) -> Ex
     notes = _left([str(images[number]["file_name"]) for number, own in found.items() if own is None], total=len(images))
     if empty:
         notes += (f"{empty:,} annotations were left out: their boxes are empty or outside the image.",)
-    return Examples(labels, image_ids, marks, boxes, notes)
+    return Examples(labels, image_ids, marks, boxes, notes, texts)
 
 
 def _box(annotation: Mapping[str, Any], image: Mapping[str, Any]) -> Box | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,30 +12,50 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from wherein.arrays import Floats, unit
-from wherein.encoders import Encoder
+from wherein.encoders import Encoder, load
 from wherein.errors import ImageNotFound, InputError
+from wherein.images.image import ImageLike
 from wherein.index.rows import RowTable
 from wherein.indexing.names import ids_of
+from wherein.parallel import default_workers
+from wherein.search.bank import bank_of
 from wherein.search.head import Learnt, Marks, Usual, learn_head, standings
 from wherein.search.judgements import Curves
 from wherein.search.scorers import RowScorer
 from wherein.search.views import Views
 from wherein.store.store import Store
+from wherein.training.adapting import trained_adapter
+from wherein.training.answers import Answers
 from wherein.training.encoder import TrainedEncoder, head_numbers, require_no_labels, trained_encoder
-from wherein.training.examples import Examples, from_coco, from_judgements, from_tags, read_coco
+from wherein.training.examples import (
+    Examples,
+    as_numbers,
+    from_coco,
+    from_judgements,
+    from_numbers,
+    from_tags,
+    read_coco,
+    spoken,
+    with_answers,
+)
+from wherein.training.full import require_trainable
 from wherein.training.kept import Arrays, Checkpoint, TrainedHere, check_name
+from wherein.training.tuning import fine_tuned, trained_full
 from wherein.values.method import Method
 from wherein.values.query import Query
 from wherein.values.records import Filter, Progress
 from wherein.values.training import Card, LabelFigures, said_label
 
-KINDS: Final = ("head",)
+KINDS: Final = ("head", "adapter", "full")
 SOURCES: Final = ("tags", "judgements")
 """Where labels come from, beside files and documents of COCO."""
+AGAIN: Final = "again"
+"""The source of what is trained once more: what it was trained from, and what was answered since."""
 LabelSource = str | os.PathLike[str] | Mapping[str, Any]
-"""`tags`, `judgements`, the path of a COCO file, or a COCO document."""
+"""`tags`, `judgements`, `again`, the path of a COCO file, or a COCO document."""
 OnProgress = Callable[[Progress], None]
 _SAVE_SECONDS: Final = 1.0
 """How often what is done so far is written to disk: what a person loses by Ctrl-C, at most."""
@@ -46,7 +67,7 @@ class Learning:
     _store: Store
     _views: Views
     _curves: Curves
-    _trained_known: dict[str, tuple[int, TrainedEncoder]]
+    _trained_known: dict[str, tuple[int, Encoder]]
 
     @property
     def encoder(self) -> str:
@@ -69,34 +90,48 @@ class Learning:
     ) -> Card:
         """Learn labels from tags, judgements or a COCO file; afterwards `method="mini:NAME"` knows `label:LABEL`.
 
-        `kind` is a `head` (seconds, on stored embeddings). What is learnt stays where it stops, by an error that
-        `on_progress` raises or from outside, and the same call goes on from there.
+        What was answered in reviews counts too; the source `again` is what NAME was trained from before. `kind` is a
+        `head` (labels, in seconds, on stored embeddings), an `adapter` (texts and examples are understood as they are
+        used here), or `full` (the model itself, with torch; index with it afterwards). What is learnt stays where it
+        stops, by an error that `on_progress` raises or from outside, and the same call goes on from there.
         """
         if kind not in KINDS:
             raise InputError(f"kind {kind!r}: give one of {', '.join(KINDS)}.")
         self._store.refresh()
-        base = self._encoder(encoder or self.encoder)
+        before = self._here.card(name) if source == AGAIN else None
+        base = self._encoder(encoder or (self.encoder if before is None else before.encoder))
         if isinstance(base, TrainedEncoder):
             raise InputError(f"{base.spec}: is trained already; train on {base.stored_by.spec}.")
         check_name(name, base.spec)
-        examples = self._examples(source).usable(labels)
-        started, table, rows = time.perf_counter(), *self._rows(base, examples)
-        examples, rows = _present(examples, rows)
+        if kind == "full":
+            require_trainable(base)
+        said, examples = (source_name(source), self._examples(source)) if before is None else self._taught(before)
+        examples, started = with_answers(examples, self._answers.said()).usable(labels), time.perf_counter()
+        if kind != "full":
+            table, rows = self._rows(base, examples)
+            examples, rows = _present(examples, rows)
         card = Card(
             name=name,
             encoder=base.spec,
             digest=base.digest,
             kind=kind,
-            source=source_name(source),
+            source=said,
             made=date.today().isoformat(),
             seed=seed,
             images=len(examples.image_ids),
             labels=(),
             notes=examples.notes,
         )
-        trained, numbers = self._trained_head(card, base, examples, rows, usual=table, on_progress=on_progress)
+        model: Path | None = None
+        if kind == "full":
+            (trained, model), numbers = self._trained_full(card, examples, on_progress), Arrays()
+        else:
+            learn = self._trained_head if kind == "head" else self._trained_adapter
+            trained, numbers = learn(card, base, examples, rows, usual=table, on_progress=on_progress)
         with self._store.keeping():
-            self._here.save(replace(trained, seconds=round(time.perf_counter() - started, 3)), numbers)
+            self._here.save(replace(trained, seconds=round(time.perf_counter() - started, 3)), numbers, model=model)
+        if model is not None:
+            shutil.rmtree(model.parent, ignore_errors=True)
         return trained
 
     def trained(self) -> list[Card]:
@@ -125,14 +160,18 @@ class Learning:
     def _here(self) -> TrainedHere:
         return TrainedHere(self._store.folder)
 
-    def _trained_encoder(self, spec: str) -> TrainedEncoder | None:
+    def _trained_encoder(self, spec: str) -> Encoder | None:
         """The encoder of `mini:NAME`; None where nothing of that name is trained on that encoder here."""
         card = self._here.of_spec(spec)
         if card is None:
             return None
         stamp, known = self._here.stamp(card.name), self._trained_known.get(spec)
         if known is None or known[0] != stamp:
-            made = trained_encoder(self._encoder(card.encoder), card, self._here.numbers(card.name))
+            made: Encoder
+            if card.kind == "full":
+                made = fine_tuned(spec, self._here.model(card.name), threads=default_workers())
+            else:
+                made = trained_encoder(self._encoder(card.encoder), card, self._here.numbers(card.name))
             known = self._trained_known[spec] = (stamp, made)
         return known[1]
 
@@ -144,13 +183,22 @@ class Learning:
         if texts:
             require_no_labels([text or "" for text in texts], encoder.spec, self.trained())
 
+    @property
+    def _answers(self) -> Answers:
+        return Answers(self._store.folder)
+
+    def _taught(self, card: Card) -> tuple[str, Examples]:
+        """What something was trained from, and its labels as they are now; those of a file as they were."""
+        kept = from_numbers(self._here.numbers(card.name))
+        return card.source, self._examples(card.source).only(kept.labels) if card.source in SOURCES else kept
+
     def _examples(self, source: LabelSource) -> Examples:
         """The labels of a source, for images that are here."""
         if isinstance(source, Mapping):
             return from_coco(source, self._resolved, name="the COCO document")
         if source == "tags":
             tags = self._store.catalogue.tags()
-            return from_tags({tag: self._tagged(tag) for tag in tags})
+            return from_tags({tag: self._tagged_by(tag) for tag in tags}, given=self._answers.pushed())
         if source == "judgements":
             return from_judgements(self._curves.judged().values())
         path = Path(source)
@@ -158,7 +206,7 @@ class Learning:
             raise InputError(f"labels from {str(path)!r}: give {', '.join(SOURCES)} or a COCO file, FILE.json.")
         return from_coco(read_coco(path), self._resolved, name=str(path))
 
-    def _tagged(self, tag: str) -> list[str]:
+    def _tagged_by(self, tag: str) -> list[str]:
         return [image_id for _, image_id in self._store.catalogue.live_images(Filter(tags=(tag,)))]
 
     def _resolved(self, name: str) -> str | None:
@@ -187,12 +235,51 @@ class Learning:
         keys = (self._store.catalogue.image_at(image_id) for image_id in image_ids)
         return view.scorer.table, np.array([numbers.get(key, -1) for key in keys], np.int64), view.sample
 
+    def _picture(self, image_id: str) -> ImageLike:
+        """An image to look at."""
+        raise NotImplementedError
+
+    def _loaded(self, spec: str, *, threads: int) -> Encoder:
+        """The encoder of a spec, for indexing: one that comes from a plug-in, or one that was fine-tuned here."""
+        card = self._here.of_spec(spec)
+        if card is None or card.kind != "full":
+            return load(spec, threads=threads)
+        return fine_tuned(spec, self._here.model(card.name), threads=threads)
+
+    def _trained_full(self, card: Card, examples: Examples, on_progress: OnProgress) -> tuple[Card, Path]:
+        """A fine-tuned model, and its card; what is done so far lies in a folder of its own."""
+        living = {image_id for _, image_id in self._store.catalogue.live_images()}
+        there = np.array([image_id in living for image_id in examples.image_ids])
+        examples = _left_out(examples, there)
+        checkpoint = self._checkpoint(card, examples, np.zeros(0, np.float32))
+        folder = checkpoint.path.with_suffix("")
+        return trained_full(card, examples, picture=self._picture, folder=folder, on_progress=on_progress)
+
+    def _checkpoint(self, card: Card, examples: Examples, rows: Floats) -> Checkpoint:
+        """How far this very training is."""
+        made_of = (card.digest, card.kind, card.seed, examples.labels, examples.image_ids, examples.marks, rows)
+        return Checkpoint.of(self._store.folder, card.name, *made_of)
+
+    def _trained_adapter(
+        self, card: Card, base: Encoder, examples: Examples, rows: Floats, *, usual: Usual, on_progress: OnProgress
+    ) -> tuple[Card, Arrays]:
+        """An adapter of these examples, and the card with its figures."""
+        return trained_adapter(
+            card,
+            base,
+            examples,
+            rows,
+            usual=usual,
+            bank=bank_of(base, self._store.derived.array),
+            checkpoint=self._checkpoint(card, examples, rows),
+            on_progress=on_progress,
+        )
+
     def _trained_head(
         self, card: Card, base: Encoder, examples: Examples, rows: Floats, *, usual: Usual, on_progress: OnProgress
     ) -> tuple[Card, Arrays]:
         """A head of these examples, and the card with its figures."""
-        made_of = (base.digest, card.kind, card.seed, examples.labels, examples.image_ids, examples.marks, rows)
-        checkpoint, total = Checkpoint.of(self._store.folder, card.name, *made_of), len(examples.labels)
+        checkpoint, total = self._checkpoint(card, examples, rows), len(examples.labels)
         saved = time.monotonic()
 
         def step(learnt: dict[int, tuple[Learnt, Learnt]]) -> None:
@@ -224,12 +311,7 @@ class Learning:
             for number, label in enumerate(examples.labels)
         )
         checkpoint.clear()
-        return replace(card, labels=figures), head_numbers(head)
-
-
-def spoken(label: str) -> str:
-    """A label as words: `traffic_cone` is read as “traffic cone”."""
-    return label.replace("_", " ").strip()
+        return replace(card, labels=figures), head_numbers(head) | as_numbers(examples)
 
 
 def source_name(source: LabelSource) -> str:
@@ -240,16 +322,21 @@ def source_name(source: LabelSource) -> str:
 
 
 def _present(examples: Examples, rows: Floats) -> tuple[Examples, Floats]:
-    """The examples that have an embedding; images that left since they were labelled are counted in a note."""
+    """The examples that have an embedding, and their embeddings."""
     here = np.isfinite(rows[:, 0]) if rows.size else np.zeros(0, np.bool_)
+    left = _left_out(examples, here)
+    places = {image_id: row for row, image_id in enumerate(examples.image_ids)}
+    return left, rows[[places[image_id] for image_id in left.image_ids]]
+
+
+def _left_out(examples: Examples, here: npt.NDArray[np.bool_]) -> Examples:
+    """The examples that are `here` (n,); images that left since they were labelled are counted in a note."""
     if here.all() and len(here):
-        return examples, rows
+        return examples
     gone = [image_id for image_id, there in zip(examples.image_ids, here.tolist(), strict=True) if not there]
     note = f"{len(gone):,} labelled images are not in the collection any more, or not described by its encoder."
     marks = np.where(here[:, None], examples.marks, np.int8(0)).astype(np.int8)
-    left = replace(examples, marks=marks, notes=(*examples.notes, note)).usable()
-    places = {image_id: row for row, image_id in enumerate(examples.image_ids)}
-    return left, rows[[places[image_id] for image_id in left.image_ids]]
+    return replace(examples, marks=marks, notes=(*examples.notes, note)).usable()
 
 
 def _figures(

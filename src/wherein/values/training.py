@@ -56,7 +56,7 @@ class Card:
     digest: str
     """The weights of that encoder."""
     kind: str
-    """What was trained: `head`."""
+    """What was trained: `head`, `adapter` or `full`."""
     source: str
     """Where the labels came from, in a word: `tags`, `judgements`, or the name of a file."""
     made: str

@@ -1,6 +1,6 @@
 // The search bar: words, chips with signs and weights, images that are picked, dropped or pasted.
 
-import { exampleUrl, sendExample, thumbUrl } from "./api.js";
+import { at, exampleUrl, get, sendExample, thumbUrl } from "./api.js";
 import { Boxes, rounded } from "./boxes.js";
 import { baseName, fill, h, icon, iconButton, say } from "./dom.js";
 import { go, state } from "./state.js";
@@ -62,6 +62,13 @@ export function render() {
   render.text = text;
   document.getElementById("chips").replaceChildren(...chips.map(chip));
   words.placeholder = chips.length ? "and…" : "What are you looking for?";
+}
+
+/** Trained labels are offered while somebody types; where they cannot be read, typing goes on without them. */
+export async function offerLabels(collection) {
+  const cards = await get(at(collection, "/trained")).catch(() => []);
+  const labels = new Set(cards.flatMap((card) => card.labels.map((one) => `label:${one.label}`)));
+  document.getElementById("labels").replaceChildren(...[...labels].sort().map((label) => h("option", { value: label })));
 }
 
 function keepAsChip(negative) {

@@ -10,7 +10,7 @@ import * as selection from "./selection.js";
 import { sketch } from "./sketch.js";
 import { EMPTY, go, onChange, returned, start, state } from "./state.js";
 
-const VIEWS = { search: "Search", explore: "Explore", curate: "Curate", annotate: "Annotate", label: "Label", study: "Study", reports: "Reports", index: "Index" };
+const VIEWS = { search: "Search", explore: "Explore", curate: "Curate", annotate: "Annotate", label: "Label", review: "Review", study: "Study", reports: "Reports", index: "Index" };
 const view = document.getElementById("view");
 const picker = document.getElementById("collection");
 let collections = [];
@@ -36,6 +36,7 @@ async function draw(now, before = {}) {
   picker.value = now.collection;
   if (drawn !== now.collection) {
     await selection.load(now.collection);
+    bar.offerLabels(now.collection);
     drawn = now.collection;
   }
   bar.render();

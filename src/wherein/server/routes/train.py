@@ -22,10 +22,10 @@ class TrainIn(Shape):
 
     name: Name
     """What it is called: afterwards the method `mini:NAME` knows its labels."""
-    source: Literal["tags", "judgements"] | dict[str, Any] = "tags"
+    source: Literal["tags", "judgements", "again"] | dict[str, Any] = "tags"
     """Where labels come from; a COCO document may stand here itself."""
     encoder: Annotated[str, Field(max_length=500)] | None = None
-    kind: Literal["head"] = "head"
+    kind: Literal["head", "adapter", "full"] = "head"
     labels: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = None
     """Only these."""
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
