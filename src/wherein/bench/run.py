@@ -6,6 +6,7 @@ Everything is under one folder, and a run that was stopped goes on where it was:
     answers.ndjson   finished questions        collection/   the index
     predictions/     official formats          scores.json   the figures
     evaluation.json  every query's share       report.html   to look at
+    training/        what was learnt first, where that was asked for
 """
 
 import hashlib
@@ -80,15 +81,23 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     images = _images(plan, task)
     images.check()
     _require_own(plan, plan.identity())
-    with wherein.open(plan.indexed / "collection", create=True, encoder=method.encoder) as collection:
-        encoder = method.encoder or collection.encoder
+    tell: Callable[[str, int, int], None] = lambda doing, done, total: watch(Step(doing, done, total))  # noqa: E731
+    trained = task.train(plan.out / "training", plan.method, tell)
+    asked = plan if trained is None else replace(plan, method=trained.method)
+    indexed_by = method.encoder if trained is None else trained.encoder
+    with wherein.open(plan.indexed / "collection", create=True, encoder=indexed_by) as collection:
+        encoder = indexed_by or collection.encoder
         _claim(plan, weights=load(encoder).digest)
         journal = Journal(plan.out / "answers.ndjson")
-        warnings = _index(plan, images, collection, journal=journal, watch=watch)
+        warnings = _index(asked, images, collection, journal=journal, watch=watch)
         _tag(task, collection)
+        if trained is not None:
+            warnings += trained.notes
+            if trained.archive is not None:
+                collection.import_trained(trained.archive)
         image_ids = tuple(sorted({*task.images(), *collection.image_ids()}))
-        _ask(plan, task, collection, image_ids=image_ids, journal=journal, watch=watch)
-        size = bytes_per_image(collection, method)
+        _ask(asked, task, collection, image_ids=image_ids, journal=journal, watch=watch)
+        size = bytes_per_image(collection, Method.parse(asked.method))
     journal.cost(peak_memory_bytes=peak_memory())
     answers = Answers(image_ids=image_ids, kept=journal, out=plan.out / "predictions")
     scored = task.evaluate(answers)

@@ -1,7 +1,7 @@
 """What `bench run` drives: a task has questions, says what to keep of each answer, and scores what was kept."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
@@ -133,6 +133,8 @@ class Variant:
     size_thirds: bool | None = None
     confusion: bool | None = None
     box_statistics: bool | None = None
+    train: str | None = None
+    unseen: tuple[str, ...] | None = None
 
     def given(self) -> dict[str, Any]:
         """The options that were asked for."""
@@ -179,6 +181,19 @@ class Answers:
         return {image_id: number for number, image_id in enumerate(self.image_ids)}
 
 
+@dataclass(frozen=True)
+class Trained:
+    """What a task learnt before it is run."""
+
+    method: str
+    """The method to search with."""
+    encoder: str
+    """The encoder to index with."""
+    archive: bytes | None
+    """What the searched collection takes in first."""
+    notes: tuple[str, ...] = ()
+
+
 class Task(ABC):
     """A benchmark with its data, ready to be run."""
 
@@ -193,6 +208,10 @@ class Task(ABC):
     def searches_all(self) -> bool:
         """Whether every image of the collection may be found; else the task names those it looks at."""
         return True
+
+    def train(self, _home: Path, _method: str, _watch: Callable[[str, int, int], None], /) -> "Trained | None":
+        """Learn below a folder what the run searches with, where that is asked for."""
+        return None
 
     @abstractmethod
     def images(self) -> Mapping[str, Path]:

@@ -1,7 +1,7 @@
 """SearchAD: each label's support set is a query; texts or examples, curated or drawn at random."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +15,11 @@ from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import located, no_region_warning, pixel_box
 from wherein.bench.searchad import dataset as searchad
 from wherein.bench.searchad.localization import localization, true_boxes
+from wherein.bench.searchad.training import KINDS, by_source, taught_images, taught_labels, train
 from wherein.bench.searchad.variants import variants
-from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Question, Search, Task, Variant
+from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Question, Search, Task, Trained, Variant
 from wherein.errors import DataError, SpecError
+from wherein.values.training import LABEL_PREFIX
 
 TEXTS: Final = ("first-keyword", "keywords", "all")
 ONE_TEXT: Final = "text-"
@@ -48,6 +50,8 @@ OPTIONS: Final = (
     Option("confusion", "what the top 50 of a label show", Kind.FLAG, only_adds_figures=True),
     Option("task", "what is scored", choices=("ranking", "localization"), default="ranking"),
     PROTOCOL,
+    Option("train", "learn from the train split first", choices=KINDS),
+    Option("unseen", "with --train: a source that is not learnt from, as kitti", Kind.TEXTS),
 )
 """What can be asked for; the names of splits and modalities are those of the devkit."""
 _DEFAULTS: Final = {option.name: option.default for option in OPTIONS if option.default is not None}
@@ -72,7 +76,28 @@ class SearchADTask(Task):
         _check_texts(options.texts)
         if options.draw is not None and options.modality in (None, "language"):
             raise SpecError("random support sets are sets of examples; add --modality vision or multimodal")
+        if options.unseen and options.train is None:
+            raise SpecError("sources stay unseen only where something is learnt; add --train head, adapter or full")
+        if options.train is not None and options.split == "train":
+            raise SpecError("what is learnt from the train split cannot be measured on it; leave out --split train")
+        if options.train == "head" and options.modality not in (None, "language"):
+            raise SpecError("a head is asked for its labels, not by examples; leave out --modality")
         return cls(benchmark=benchmark, root=data, options=options)
+
+    def train(self, home: Path, method: str, watch: Callable[[str, int, int], None]) -> Trained | None:
+        """Learn from the train split, where that is asked for."""
+        if self.options.train is None:
+            return None
+        unseen, seed = self.options.unseen or (), self.options.seed or 0
+        return train(self.options.train, self.root, home, method=method, unseen=unseen, seed=seed, watch=watch)
+
+    @cached_property
+    def _taught(self) -> frozenset[str]:
+        """The labels that a head has learnt and is asked for."""
+        if self.options.train != "head":
+            return frozenset()
+        annotations = searchad.read_annotations(self.root, "train")
+        return frozenset(taught_labels(taught_images(annotations, self.options.unseen or ())))
 
     @property
     def split(self) -> str:
@@ -110,6 +135,9 @@ class SearchADTask(Task):
         return [Question(question_id=label, query=Query(parts=own)) for label, own in parts.items()]
 
     def _parts(self, support: searchad.SupportSet, drawn: Sequence[Support] | None) -> Iterator[Part]:
+        if support.label in self._taught:
+            yield Part(text=f"{LABEL_PREFIX}{support.label}")
+            return
         modality = self.options.modality or _DEFAULTS["modality"]
         if modality != "vision":
             for text in chosen_texts(support, self.options.texts or _DEFAULTS["texts"]):
@@ -162,6 +190,9 @@ class SearchADTask(Task):
         found = variants(self.root, self.split, answers, options=self.options)
         scores = {**scored.scores, **({"variants": found} if found else {})}
         notes = self._notes()
+        if self.options.train is not None:
+            truth = searchad.load(self.root, split=self.split)
+            scores["sources"] = by_source(truth, answers, unseen=self.options.unseen or ())
         if self.options.task == "localization":
             scores["localization"] = localization(self._annotations, answers)
             any_box = any(kept.get("boxes") for kept in answers.kept.values())
