@@ -76,3 +76,25 @@ def test_what_cannot_be_trained_fails_with_the_reason(http: httpx.Client, body: 
 @pytest.mark.parametrize("body", [{"name": "mood", "source": "/etc/passwd"}, {"name": "mood", "encoder": "onnx:/tmp"}])
 def test_a_request_cannot_name_files(http: httpx.Client, body: dict[str, Any]) -> None:
     assert http.post("/collections/moods/train", json=body).status_code == 422
+
+
+def test_what_was_answered_changes_what_is_found_once_it_is_trained_again(http: httpx.Client) -> None:
+    ended(http, http.post("/collections/moods/train", json={"name": "mood"}).json())
+    asked = {"parts": [{"words": "label:warm"}], "k": 10, "min_confidence": 0.0}
+
+    def scores() -> dict[str, float]:
+        found = http.post("/collections/moods/search", json=asked).json()
+        return {hit["image_id"]: hit["score"] for hit in found["hits"]}
+
+    before = scores()
+    queue = http.get("/collections/moods/trained/mood/review", params={"label": "warm"}).json()
+    assert {one["image_id"] for one in queue} == {"red4.png", "blue4.png"}
+    answered = {"label": "warm", "image_id": "blue4.png", "right": True}
+    assert http.post("/collections/moods/trained/mood/answers", json=answered).status_code == 201
+    assert scores() == before
+    ended(http, http.post("/collections/moods/train", json={"name": "mood", "source": "again"}).json())
+    assert scores() != before
+    kinds = {"coco": b'{"info"', "csv": b"image_id,label,confidence"}
+    for kind, begins in kinds.items():
+        found = http.get("/collections/moods/trained/mood/labels", params={"format": kind, "min_confidence": 0})
+        assert found.content.startswith(begins)

@@ -130,7 +130,12 @@ class Jobs:
         served = self._library.get(collection)
         with wherein.open(served.folder) as opened:
             check_job(asked.get("encoder"), None, opened.made_by)
-        act: Act = lambda found, step: found.train(**asked, on_progress=step).to_dict()  # noqa: E731
+
+        def act(found: Collection, step: Step) -> dict[str, Any]:
+            card = found.train(**asked, on_progress=step)
+            served.rankings.forget()  # what was found before may be found otherwise now
+            return card.to_dict()
+
         return self._run(Job(secrets.token_hex(8), served.name, served.folder, served.folder, act=act))
 
     def start_push(self, collection: str, *, layers: Sequence[str] | None, index_type: str | None) -> Job:
