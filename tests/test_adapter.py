@@ -101,6 +101,8 @@ def test_an_adapter_is_an_encoder_for_every_query(collection: wherein.Collection
     assert collection.search("cold", method="mini:here+patches", k=3, locate=True)[0].mask is not None
     with pytest.raises(InputError, match="has no labels"):
         collection.label("here")
+    again = collection.train("here", "again")
+    assert (again.kind, again.figures) == ("adapter", card.figures)
 
 
 def test_an_adapter_that_was_stopped_goes_on(collection: wherein.Collection) -> None:

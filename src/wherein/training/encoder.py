@@ -92,8 +92,8 @@ class TrainedEncoder:
 
     def taught(self, label: str) -> frozenset[str]:
         """The images that were right or wrong examples of a label."""
-        examples, number = self._examples, self._number(label)
-        told = np.flatnonzero(examples.marks[:, number]).tolist()
+        examples = self._examples.only([label])
+        told = np.flatnonzero(examples.marks.any(axis=1)).tolist()
         return frozenset(examples.image_ids[row] for row in told)
 
     def _number(self, label: str) -> int:

@@ -110,12 +110,14 @@ def with_answers(examples: Examples, said: Mapping[str, Mapping[str, bool]]) -> 
 
 def as_numbers(examples: Examples) -> dict[str, Any]:
     """Examples as arrays, kept with what they taught."""
-    return {"taught_ids": np.array(examples.image_ids, np.str_), "taught": examples.marks}
+    names = {"taught_labels": examples.labels, "taught_ids": examples.image_ids}
+    return {key: np.array(values, np.str_) for key, values in names.items()} | {"taught": examples.marks}
 
 
 def from_numbers(numbers: Mapping[str, Any]) -> Examples:
     """The examples that something was taught with; none where it was trained before they were kept."""
-    labels, image_ids = (tuple(map(str, numbers.get(name, np.zeros(0)).tolist())) for name in ("labels", "taught_ids"))
+    names = ("taught_labels", "taught_ids")
+    labels, image_ids = (tuple(map(str, numbers.get(name, np.zeros(0)).tolist())) for name in names)
     return Examples(labels, image_ids, np.asarray(numbers.get("taught", np.zeros((0, len(labels)))), np.int8))
 
 

@@ -91,9 +91,9 @@ class Labelling(Learning):
             mine = self._predicted(label, scored, names, least=min_confidence)
             found += mine
             if tag:
-                said = self._said_of(encoder, label)
-                tags[label] = [one.image_id for one in mine if one.image_id not in said]
-                left += len(mine) - len(tags[label])
+                said, tagged = self._said_of(encoder, label), frozenset(self._tagged_by(label))
+                tags[label] = [one.image_id for one in mine if one.image_id not in said | tagged]
+                left += sum(one.image_id in said for one in mine)
         step = self._tagged({label: image_ids for label, image_ids in tags.items() if image_ids})
         return Predicted(encoder.spec, tuple(found), sum(map(len, tags.values())), left, step, notes)
 
@@ -162,8 +162,8 @@ class Labelling(Learning):
 
     def _said_of(self, encoder: TrainedEncoder, label: str) -> frozenset[str]:
         """Images of which people have said something as far as a label goes: tags, answers, examples."""
-        tagged = set(self._tagged_by(label)) | set(self._answers.said().get(label, ()))
-        return frozenset(tagged | encoder.taught(label))
+        tagged = set(self._tagged_by(label)).difference(self._answers.pushed().get(label, ()))
+        return frozenset(tagged | set(self._answers.said().get(label, ())) | encoder.taught(label))
 
     def _scored(self, encoder: TrainedEncoder, label: str, among: frozenset[int]) -> _Scored:
         """The scores of images with these keys, as a search for the label gives them."""

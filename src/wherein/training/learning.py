@@ -90,7 +90,7 @@ class Learning:
     ) -> Card:
         """Learn labels from tags, judgements or a COCO file; afterwards `method="mini:NAME"` knows `label:LABEL`.
 
-        What was answered in reviews counts too; the source `again` is what NAME was trained from before. `kind` is a
+        What was answered in reviews counts too; the source `again` trains NAME as it was trained before. `kind` is a
         `head` (labels, in seconds, on stored embeddings), an `adapter` (texts and examples are understood as they are
         used here), or `full` (the model itself, with torch; index with it afterwards). What is learnt stays where it
         stops, by an error that `on_progress` raises or from outside, and the same call goes on from there.
@@ -99,6 +99,7 @@ class Learning:
             raise InputError(f"kind {kind!r}: give one of {', '.join(KINDS)}.")
         self._store.refresh()
         before = self._here.card(name) if source == AGAIN else None
+        kind = kind if before is None else before.kind
         base = self._encoder(encoder or (self.encoder if before is None else before.encoder))
         if isinstance(base, TrainedEncoder):
             raise InputError(f"{base.spec}: is trained already; train on {base.stored_by.spec}.")
@@ -128,6 +129,7 @@ class Learning:
         else:
             learn = self._trained_head if kind == "head" else self._trained_adapter
             trained, numbers = learn(card, base, examples, rows, usual=table, on_progress=on_progress)
+        numbers |= as_numbers(examples)
         with self._store.keeping():
             self._here.save(replace(trained, seconds=round(time.perf_counter() - started, 3)), numbers, model=model)
         if model is not None:
@@ -311,7 +313,7 @@ class Learning:
             for number, label in enumerate(examples.labels)
         )
         checkpoint.clear()
-        return replace(card, labels=figures), head_numbers(head) | as_numbers(examples)
+        return replace(card, labels=figures), head_numbers(head)
 
 
 def source_name(source: LabelSource) -> str:
