@@ -192,7 +192,8 @@ class Learning:
     def _taught(self, card: Card) -> tuple[str, Examples]:
         """What something was trained from, and its labels as they are now; those of a file as they were."""
         kept = from_numbers(self._here.numbers(card.name))
-        return card.source, self._examples(card.source).only(kept.labels) if card.source in SOURCES else kept
+        labels = kept.labels or [one.label for one in card.labels]
+        return card.source, self._examples(card.source).only(labels) if card.source in SOURCES else kept
 
     def _examples(self, source: LabelSource) -> Examples:
         """The labels of a source, for images that are here."""
