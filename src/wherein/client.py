@@ -222,10 +222,6 @@ class RemoteCollection(RemoteLearning):
         """Take a tag off images."""
         self._door.json("POST", f"{self._base}/untag", body={"tag": tag, "image_ids": several("image_ids", image_ids)})
 
-    def thumb(self, image_id: str) -> bytes:
-        """A small JPEG of an image."""
-        return self._door.content("GET", f"{self._base}/thumb", query={"image_id": image_id})
-
     def original(self, image_id: str) -> bytes:
         """The image's own file."""
         return self._door.content("GET", f"{self._base}/original", query={"image_id": image_id})
