@@ -19,10 +19,10 @@ import numpy as np
 import PIL.Image
 
 from wherein import errors
+from wherein.client_learning import RemoteLearning
 from wherein.images.image import ImageLike, read_bytes
 from wherein.images.video import seconds_of
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
-from wherein.training.remote import RemoteLearning
 from wherein.values.address import Location
 from wherein.values.judgement import Calibration, Curve, Judgement, Reliability, Tenth
 from wherein.values.masks import to_rle

@@ -40,6 +40,7 @@ ORDER = (
     "collection",
     "locations",
     "doctor",
+    "client_learning",
     "client",
     "output",
     "demo",
