@@ -17,6 +17,7 @@ from wherein.errors import InputError, QueryError, SpecError
 from wherein.images.image import Image, decode
 from wherein.localizers import load_localizer
 from wherein.localizers.hf_segment import HubSegmenter
+from wherein.search.contract import check_step, check_word
 from wherein.server.models import check_method
 from wherein.server.problems import Problem
 from wherein.values.method import Method
@@ -128,6 +129,12 @@ def test_ground_by_example_needs_a_detector_that_can(toy: Toy, folder: Path) -> 
             collection.search(folder / "red.png", method=f"whole+ground:hf:{toy('grounding_dino')}")
 
 
+def test_ground_keeps_the_contract_of_steps(toy: Toy, folder: Path) -> None:
+    with wherein.open(folder, create=True, encoder="toy") as collection:
+        collection.add(folder)
+        check_step(f"whole+ground:hf:{toy('owlv2')}", collection, folder / "red.png")
+
+
 def test_a_file_that_is_gone_keeps_its_place(toy: Toy, folder: Path) -> None:
     with wherein.open(folder, create=True, encoder="toy") as collection:
         collection.add(folder)
@@ -231,6 +238,7 @@ def test_the_command_says_how_long_it_takes_and_keeps_what_was_detected(toy: Toy
     detector, encoder = load_detector(spec), load("toy")
     with wherein.open(folder) as collection:
         hits = collection.search("red", method="detected~alone")
+        check_word("detected", collection, folder / "red.png")
         assert {layer.kind for layer in collection.info().layers} >= {f"detected:red|a tree@{spec}"}
     for hit in hits:
         image = decode(folder / hit.image_id)
