@@ -81,13 +81,13 @@ def test_a_path_that_no_file_can_have_is_unreadable() -> None:
 
 
 def test_a_bomb_says_which_limit_to_raise() -> None:
-    with pytest.raises(OversizedImage, match=r"60000×60000 .* --max-pixels 3600000000"):
+    with pytest.raises(OversizedImage, match=r"60000×60000 .* max_pixels 3600000000"):
         decode(png_bomb(60_000, 60_000), name="bomb.png")
 
 
 def test_raising_the_limit_lets_a_giant_in(picture: Picture, encoded: Encode) -> None:
     data = encoded(picture("red", "blue", size_wh=(300, 200)), "PNG")
-    with pytest.raises(OversizedImage, match="--max-pixels 60000"):
+    with pytest.raises(OversizedImage, match="max_pixels 60000"):
         decode(data, max_pixels=59_999)
     assert decode(data, max_pixels=60_000).size_wh == (300, 200)
 
@@ -110,7 +110,7 @@ def test_a_picture_opened_lazily_obeys_the_limit_and_tells_its_damage(
     tmp_path: Path, picture: Picture, encoded: Encode
 ) -> None:
     data = encoded(PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)), "PNG")
-    with pytest.raises(OversizedImage, match="--max-pixels 4096"):
+    with pytest.raises(OversizedImage, match="max_pixels 4096"):
         decode(PIL.Image.open(io.BytesIO(data)), max_pixels=100)
     with pytest.raises(UnreadableImage, match="memory: cannot be decoded"):
         decode(PIL.Image.open(io.BytesIO(data[:2000])), name="memory")

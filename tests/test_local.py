@@ -261,7 +261,7 @@ def test_an_heir_of_two_hits_spans_both_regions() -> None:
         ("toy+theoretical+dba", "leave out theoretical"),
         ("bow+diffusion", "after an encoder or vlad, as mini\\+diffusion"),
         ("propagate", "put it after sp"),
-        ("toy+sp", "give an example with --image"),
+        ("toy+sp", "give an example image"),
     ],
 )
 def test_steps_that_cannot_be_done_say_why(covers: wherein.Collection, cover: Cover, method: str, said: str) -> None:
@@ -322,7 +322,7 @@ def test_verifying_keeps_what_expansion_found(covers: wherein.Collection, cover:
 
 
 def test_texts_are_refused_or_left_to_the_encoder(covers: wherein.Collection, cover: Cover) -> None:
-    with pytest.raises(QueryError, match="understands no text: give an example with --image"):
+    with pytest.raises(QueryError, match="understands no text: give an example image"):
         covers.search("red", method="bow")
     assert len(covers.search("red", method="toy+bow", k=3)) == 3
     mixed = covers.search(["red", wherein.Part(image=photo(cover(4)))], method="toy+bow+sp", k=3)

@@ -158,7 +158,7 @@ def test_an_encoder_without_text_says_to_search_with_an_image(
     filled: wherein.Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wherein.encoders.toy.ToyEncoder.embeds_text", False)
-    with pytest.raises(QueryError, match="search with --image"):
+    with pytest.raises(QueryError, match="give an example image"):
         filled.search("red")
 
 

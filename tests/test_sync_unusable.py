@@ -41,7 +41,7 @@ def unusable(folder: Path, paint: Paint) -> dict[str, str]:
         "text.jpg": "not an image",
         "text.mp4": "cannot be decoded",
         "raw.nef": "cannot be decoded",
-        "bomb.png": "--max-pixels 120000",
+        "bomb.png": "max_pixels 120000",
         "dangling.jpg": "No such file",
         "itself.jpg": "symbolic links",
     }

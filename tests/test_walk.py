@@ -103,7 +103,7 @@ def test_links_that_leave_are_passed_over_with_the_way_out(tmp_path: Path, paint
     assert [entry.path.name for entry in entries if isinstance(entry, Found)] == ["own.png"]
     told = {entry.path.name: entry.reason for entry in entries if isinstance(entry, Passed)}
     assert told.keys() == {"folder", "file.png"}
-    assert all("--follow-links" in reason for reason in told.values())
+    assert all("follow_links" in reason for reason in told.values())
 
 
 def test_links_that_lead_nowhere_say_so_and_the_rest_is_found(tmp_path: Path, paint: Paint) -> None:

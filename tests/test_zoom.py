@@ -48,5 +48,5 @@ def test_a_file_that_is_gone_is_ranked_by_what_is_kept(photos: wherein.Collectio
 
 
 def test_without_a_place_there_is_nothing_to_look_at(photos: wherein.Collection) -> None:
-    with pytest.raises(QueryError, match="say where with --where"):
+    with pytest.raises(QueryError, match="name a place"):
         photos.search("red", method="patches+zoom")

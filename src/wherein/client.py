@@ -5,11 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -20,6 +17,8 @@ import PIL.Image
 
 from wherein import errors
 from wherein.client_learning import RemoteLearning
+from wherein.door import Door as _Door
+from wherein.door import named_error
 from wherein.images.image import ImageLike, read_bytes
 from wherein.images.video import seconds_of
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
@@ -28,10 +27,9 @@ from wherein.values.judgement import Calibration, Curve, Judgement, Reliability,
 from wherein.values.masks import to_rle
 from wherein.values.method import Method
 from wherein.values.query import Part, Query
-from wherein.values.ranking import Hit, Ranking
+from wherein.values.ranking import Hit, PointMatches, Ranking
 from wherein.values.records import AddReport, CheckReport, Details, Info, LayerInfo, Progress, PushReport, Skip
 
-_SECONDS: Final = 60.0
 _LOCATED_AT_ONCE: Final = 100
 """Hits that are outlined by one request: about a second."""
 
@@ -103,6 +101,12 @@ class RemoteCollection(RemoteLearning):
             for image_id in some:
                 if image_id in outlined:
                     yield replace(given[image_id], box=outlined[image_id].box, mask=outlined[image_id].mask)
+
+    def matches(self, query: Askable, image_id: str) -> PointMatches:
+        """As `Collection.matches`, for an image of the collection; examples are sent first."""
+        asked = {"parts": [self._sent(part) for part in Query.of(query).parts], "image_id": image_id}
+        found = self._door.json("POST", f"{self._base}/matches", body=asked)
+        return PointMatches(found["part"], found["inliers"], tuple((a, b, c, d) for a, b, c, d in found["lines"]))
 
     def calibrate(self, judgements: Iterable[Judgement], *, method: str | Method = "") -> list[Calibration]:
         """As `Collection.calibrate`; examples are sent first."""
@@ -246,7 +250,9 @@ class RemoteCollection(RemoteLearning):
             self._door.json("POST", f"{path}/cancel")
             raise
         if job["report"] is None:
-            raise _named(job["error"] or {"kind": "CollectionError", "message": f"{job['folder']}: was cancelled."})
+            raise named_error(
+                job["error"] or {"kind": "CollectionError", "message": f"{job['folder']}: was cancelled."}
+            )
         report: dict[str, Any] = job["report"]
         return report
 
@@ -258,86 +264,6 @@ class RemoteCollection(RemoteLearning):
             yield from (image["image_id"] for image in page["images"])
             if not page["images"]:
                 return
-
-
-class _Door:
-    """Requests to one server; its errors come back as wherein's own."""
-
-    def __init__(self, url: str, token: str | None) -> None:
-        self.url, self._token = url, token
-        # Not through a proxy of the environment: the server is near, and the query is nobody else's business.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-    def json(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
-        """The decoded answer."""
-        data = None if body is None else json.dumps(body).encode()
-        return json.loads(self.content(method, path, query=query, data=data, kind="application/json"))
-
-    def events(self, path: str) -> Iterator[Any]:
-        """Server-sent events as they come, decoded."""
-        with self._opened("GET", path) as answer:
-            for line in answer:
-                if line.startswith(b"data: "):
-                    yield json.loads(line.removeprefix(b"data: "))
-
-    def upload(self, path: str, body: Any, uploads: Sequence[tuple[str, bytes]]) -> Any:
-        """A search with images, as multipart/form-data."""
-        mark = "wherein-7d0b6f3a5c"
-        while any(mark.encode() in data for _, data in uploads):
-            mark += "x"
-        pieces = [f'--{mark}\r\ncontent-disposition: form-data; name="query"\r\n\r\n{json.dumps(body)}\r\n'.encode()]
-        for name, data in uploads:
-            head = f'--{mark}\r\ncontent-disposition: form-data; name="images"; filename="{name}"\r\n'
-            pieces.append(f"{head}content-type: application/octet-stream\r\n\r\n".encode() + data + b"\r\n")
-        pieces.append(f"--{mark}--\r\n".encode())
-        kind = f"multipart/form-data; boundary={mark}"
-        return json.loads(self.content("POST", path, data=b"".join(pieces), kind=kind))
-
-    def content(
-        self, method: str, path: str, *, query: dict[str, Any] | None = None, data: bytes | None = None, kind: str = ""
-    ) -> bytes:
-        """The answer as it came."""
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        asked = f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path
-        with self._opened(method, asked, data, kind) as answer:
-            content: bytes = answer.read()
-            return content
-
-    @contextmanager
-    def _opened(self, method: str, path: str, data: bytes | None = None, kind: str = "") -> Iterator[Any]:
-        address = f"{self.url}{path}"
-        request = urllib.request.Request(address, data=data, method=method)
-        if data is not None:
-            request.add_header("content-type", kind)
-        if self._token is not None:
-            request.add_header("authorization", f"Bearer {self._token}")
-        try:
-            with self._opener.open(request, timeout=_SECONDS) as answer:
-                yield answer
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _raised(error.read(), address) from None
-        except OSError as error:
-            reason = getattr(error, "reason", error)
-            raise errors.CollectionError(
-                f"{self.url}: does not answer ({reason}). Is `wherein serve` running?"
-            ) from error
-
-
-def _raised(content: bytes, address: str) -> errors.WhereinError:
-    """The error that the server names, or a CollectionError where it says something else."""
-    try:
-        return _named(json.loads(content)["error"])
-    except (ValueError, KeyError, TypeError):
-        return errors.CollectionError(f"{address}: answered with something else than wherein's errors.")
-
-
-def _named(said: dict[str, Any]) -> errors.WhereinError:
-    """The error of that kind."""
-    kind, message = getattr(errors, str(said["kind"]), None), str(said["message"])
-    if isinstance(kind, type) and issubclass(kind, errors.WhereinError):
-        return kind(message)
-    return (errors.InputError if 400 <= int(said.get("status", 500)) < 500 else errors.CollectionError)(message)
 
 
 def _joined(total: AddReport, more: dict[str, Any]) -> AddReport:

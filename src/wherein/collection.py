@@ -33,7 +33,6 @@ from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Curves
 from wherein.search.judging import Judging
 from wherein.search.local import OnStep, no_step
-from wherein.search.matches import point_matches
 from wherein.search.outlines import Outliner
 from wherein.search.reading import read_query
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
@@ -48,8 +47,7 @@ from wherein.training.labelling import Labelling
 from wherein.values.address import Address, Location, location_of, url_of
 from wherein.values.judgement import Curve
 from wherein.values.method import Method
-from wherein.values.query import Query
-from wherein.values.ranking import Expected, Hit, PointMatches, Ranking
+from wherein.values.ranking import Expected, Hit, Ranking
 from wherein.values.records import FOLDER, AddReport, Filter, ImageRecord, Progress
 
 DEFAULT_ENCODER = "mini"
@@ -283,10 +281,6 @@ class Collection(Inventory, Labelling, Judging, Sharing):
 
         return located
 
-    def matches(self, query: Askable, image: ImageLike) -> PointMatches:
-        """Which points of an example of the query are seen again in an image."""
-        return point_matches(Query.of(query), image)
-
     def prepare(
         self, query: Askable, *, method: str | Method = "", on_progress: Callable[[Progress], None] = lambda _: None
     ) -> None:
@@ -367,7 +361,7 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         covered = {f"{method.layer} of {spec}": len(view.images)}
         if view.local is not None and method.local is not None:
             covered[method.local] = int((view.local.documents >= 0).sum())
-        mend = "wherein index" if spec == self.encoder else f"wherein index --encoder {spec}"
+        mend = "`wherein index`" if spec == self.encoder else f"`wherein index --encoder {spec}`"
         return shortfalls(covered, living=self._living[1], mend=mend)
 
     def _hit(self, view: View, found: Candidate) -> Hit:

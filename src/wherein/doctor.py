@@ -64,7 +64,7 @@ def _version(name: str) -> str:
 
 def _limits(place: Path) -> Iterator[Finding]:
     yield Finding("workers", f"{default_workers()} at once")
-    yield Finding("pixels", f"{MAX_PIXELS:,} in one image, unless --max-pixels says otherwise")
+    yield Finding("pixels", f"{MAX_PIXELS:,} in one image, unless max_pixels says otherwise")
     yield Finding("cache", f"{CACHE_BYTES >> 20:,} MB of rows a collection (WHEREIN_CACHE_BYTES)")
     if sys.platform != "win32":
         import resource

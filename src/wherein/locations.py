@@ -28,7 +28,7 @@ def nearest(start: Path) -> Path:
         if (found / "manifest.json").is_file() and _same_user(found):
             return found
     raise CollectionNotFound(
-        f"{start}: no collection here or above. Make one with `wherein index FOLDER`, or name one with --collection."
+        f"{start}: no collection here or above. Make one with `wherein index FOLDER`, or name another collection."
     )
 
 

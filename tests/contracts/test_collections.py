@@ -163,3 +163,17 @@ def test_a_ranking_says_that_nothing_is_indexed(remote: bool, folder: Path, serv
         asked = wherein.connect(serve(folder)) if remote else empty
         found = asked.search("red")
         assert (len(found), found.nothing_indexed, found.label) == (0, True, "red")
+
+
+def test_points_that_are_seen_again(either: Either, folder: Path, cover: Callable[..., Any]) -> None:
+    PIL.Image.fromarray(cover(1)).save(folder / "cover.png")
+    PIL.Image.fromarray(cover(2)).save(folder / "other.png")
+    either.add(folder)
+    example = PIL.Image.fromarray(cover(1)[40:280, 30:210])
+    found = either.matches(example, "cover.png")
+    assert found.inliers > 20
+    x1, y1, x2, y2 = found.lines[0]
+    assert (x2, y2) == pytest.approx(((30 + x1 * 180) / 240, (40 + y1 * 240) / 320), abs=0.02)
+    assert either.matches(example, "other.png").inliers < 8
+    with pytest.raises(InputError):
+        either.matches(example, "no such image.png")

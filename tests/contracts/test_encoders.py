@@ -287,7 +287,7 @@ def test_the_centre_is_what_a_cropping_encoder_sees(tmp_path: Path, picture: Pic
 def test_an_image_tower_alone_says_it_reads_no_text(tmp_path: Path) -> None:
     encoder = load(export(tmp_path / "pair", text=False))
     assert not encoder.embeds_text
-    with pytest.raises(SpecError, match=r"no text\.onnx: search with --image"):
+    with pytest.raises(SpecError, match=r"no text\.onnx: give an example image"):
         encoder.texts(["red"])
 
 

@@ -208,14 +208,14 @@ def own_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 
 def test_python_of_a_repository_runs_only_where_a_person_allowed_it(own_python: Path) -> None:
-    with pytest.raises(SpecError, match="--trust-remote-code"):
+    with pytest.raises(SpecError, match="allow its code"):
         load(f"radio:{own_python}@32")
     allow_remote_code(True)
     encoder = load(f"radio:{own_python}@32")
     check_encoder(encoder)
     assert (encoder.dim, encoder.grid_hw, encoder.embeds_text) == (12, (4, 4), True)
     allow_remote_code(False)
-    with pytest.raises(SpecError, match="--trust-remote-code"):
+    with pytest.raises(SpecError, match="allow its code"):
         load(f"naradio:{own_python}@32")
 
 

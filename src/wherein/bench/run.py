@@ -26,8 +26,8 @@ from wherein.bench.registry import declared_options, load_task
 from wherein.bench.report import json_safe
 from wherein.bench.staging import Stage, reduce
 from wherein.bench.task import Answers, Question, Task, Variant
-from wherein.encoders import load
 from wherein.errors import DataError
+from wherein.models import load
 
 FORMAT: Final = 1
 

@@ -13,6 +13,7 @@ import typer.core
 
 from wherein.cli.log import VERBOSE, tell_log
 from wherein.cli.options import with_address
+from wherein.cli.spelling import in_flags
 from wherein.errors import InputError, WhereinError, did_you_mean
 
 _GROUPS: Final = (
@@ -109,7 +110,7 @@ def main() -> None:
     try:
         app()
     except WhereinError as error:
-        typer.echo(f"wherein: {error}", err=True)
+        typer.echo(f"wherein: {in_flags(str(error))}", err=True)
         sys.exit(2)
     except OSError as error:
         if error.filename is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from wherein.cli.options import CollectionOption, JsonOption
+from wherein.cli.spelling import in_flags
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +26,7 @@ def doctor(collection: CollectionOption = None, json_: JsonOption = False) -> No
         typer.echo(json.dumps([asdict(one) for one in found], ensure_ascii=False, indent=1))
     else:
         for one in found:
-            typer.echo(f"{'' if one.well else '! '}{one.name}: {one.said}")
+            typer.echo(f"{'' if one.well else '! '}{one.name}: {in_flags(one.said)}")
     if not all(one.well for one in found):
         raise typer.Exit(1)
 

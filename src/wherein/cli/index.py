@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from wherein.cli.options import RAY_HERE, DeviceOption, JsonOption, TrustOption, use_models
+from wherein.cli.spelling import in_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +192,7 @@ def _skip_line(progress: Progress) -> str:
     from wherein.output.present import visible
 
     skip = progress.skip
-    return "" if skip is None else f"skipped {visible(skip.path)}: {visible(skip.reason)}"
+    return "" if skip is None else f"skipped {visible(skip.path)}: {visible(in_flags(skip.reason))}"
 
 
 def _summary(report: AddReport, collection: Collection) -> str:
@@ -208,7 +209,7 @@ def _summary(report: AddReport, collection: Collection) -> str:
     }
     words = " · ".join(f"{count:,} {word}" for word, count in counted.items() if count) or "nothing to do"
     found, living = collection.searchable, len(collection)
-    said = "".join(f"\n{note}" for note in report.notes)
+    said = "".join(f"\n{in_flags(note)}" for note in report.notes)
     if report.ignored:
         said += "\nfiles that were removed are ignored: `wherein index --unignore PATH` brings one back."
     lacking = "" if found == living else f"\n{living - found:,} more are not described by it: run `wherein index`."
@@ -244,6 +245,6 @@ def _add_when_free(collection: Collection, changed: list[Path], options: dict[st
             return _add(collection, changed, options)
         except CollectionLocked as error:
             if not told:
-                typer.echo(f"waiting: {error}", err=True)
+                typer.echo(f"waiting: {in_flags(str(error))}", err=True)
             told = True
             time.sleep(_LOCKED_SECONDS)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wherein.cli.options import DeviceOption, JsonOption, TrustOption, query_of, use_models
+from wherein.cli.spelling import in_flags
 
 if TYPE_CHECKING:
     from wherein.values.query import Query
@@ -54,12 +55,12 @@ def locate(
         try:
             entry, notes = _entry(asked, file, encoder, localizer, refine=not coarse, overlay=overlay)
         except ImageError as error:
-            typer.echo(f"wherein: {error}", err=True)
+            typer.echo(f"wherein: {in_flags(str(error))}", err=True)
             unread = True
             continue
         entries.append(entry)
         for note in notes if not said else ():
-            typer.echo(f"note: {note}", err=True)
+            typer.echo(f"note: {in_flags(note)}", err=True)
         said = notes
         if not json_:
             shown = "not found" if entry["box"] is None else ",".join(f"{value:.3f}" for value in entry["box"])

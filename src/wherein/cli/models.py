@@ -23,9 +23,8 @@ def models(
     json_: JsonOption = False,
 ) -> None:
     """List the encoders and detectors that can be used, and names that are known to be good."""
-    from wherein.encoders import describe_families
-    from wherein.encoders.known import DEFAULT, HEADER, KNOWN, columns
     from wherein.errors import InputError
+    from wherein.models import DEFAULT, HEADER, KNOWN, columns, describe_families
     from wherein.plugins import how_to_install, is_available
 
     families = describe_families()
@@ -59,7 +58,7 @@ def export(
     json_: JsonOption = False,
 ) -> None:
     """Write an encoder to a folder that runs without torch. It is compared with torch before the folder appears."""
-    from wherein.encoders.export import export_encoder
+    from wherein.models import export_encoder
 
     use_models(device=None, trust_remote_code=trust_remote_code)
     made = export_encoder(spec, folder.expanduser(), int8=int8)

@@ -55,16 +55,9 @@ def with_address(words: Sequence[str]) -> list[str]:
 
 def use_models(*, device: str | None, trust_remote_code: bool) -> None:
     """Say for this process where models run and whether their repositories may run Python of their own."""
-    import os
+    from wherein import models
 
-    from wherein.encoders import DEVICE_VARIABLE
-
-    if device is not None:
-        os.environ[DEVICE_VARIABLE] = device  # the processes that are started from here inherit it
-    if trust_remote_code:
-        from wherein.encoders.hf.runtime import allow_remote_code
-
-        allow_remote_code(True)
+    models.use_models(device=device, trust_remote_code=trust_remote_code)
 
 
 def query_of(

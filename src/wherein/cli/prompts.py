@@ -19,7 +19,7 @@ def prompts(
     """Count what a detector finds with every wording of a label's default query, at several thresholds."""
     from wherein.bench.report import rich_table, terminal_text
     from wherein.bench.searchad.prompts import counted, look, prompts_page
-    from wherein.detectors import load_detector
+    from wherein.models import load_detector
 
     seen = look(data, label, load_detector(detector), split=split, most=images)
     for table in counted(seen):

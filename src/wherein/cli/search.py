@@ -22,6 +22,7 @@ from wherein.cli.options import (
     use_models,
     with_known_images,
 )
+from wherein.cli.spelling import in_flags
 from wherein.errors import InputError
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _show(
     from wherein.output import present
 
     for note in ranking.notes:
-        typer.echo(f"note: {note}", err=True)
+        typer.echo(f"note: {in_flags(note)}", err=True)
     if html is not None:
         present.write_page(ranking, html, thumb_of=collection.thumb)
         typer.echo(f"wrote {html}", err=True)

@@ -168,7 +168,7 @@ class OnnxEncoder:
     def texts(self, texts: Sequence[str]) -> Floats:
         """Embed texts: (n, d)."""
         if not self.embeds_text:
-            raise SpecError(f"{self.spec} has no text.onnx: search with --image, or export the text tower.")
+            raise SpecError(f"{self.spec} has no text.onnx: give an example image, or export the text tower.")
         if not texts:
             return np.zeros((0, self.dim), np.float32)
         asked = [text.lower() for text in texts] if self._settings.lowercase else list(texts)

@@ -159,7 +159,7 @@ def _open(family: str, made: type[RadioEncoder], variant: str, options: dict[str
     if not remote_code_allowed():
         raise SpecError(
             f"{model.spec}: comes with Python of its own, which runs only if you say so: look at it in {model.folder}, "
-            "then add --trust-remote-code (in Python: wherein.encoders.hf.runtime.allow_remote_code(True))."
+            "then allow its code (in Python: wherein.encoders.hf.runtime.allow_remote_code(True))."
         )
     adapted = AdaptedNaradio if made.neighbours else AdaptedRadio
     return adapted(model, adaptor=named.revision or ADAPTOR, **options)

@@ -132,7 +132,7 @@ def decode(
     except InputError:
         raise
     except MemoryError:
-        raise OversizedImage(f"{where}: not enough memory to decode it; lower --max-pixels.") from None
+        raise OversizedImage(f"{where}: not enough memory to decode it; lower max_pixels.") from None
     except Exception as error:  # decoders raise nearly anything on broken files
         raise UnreadableImage(f"{where}: cannot be decoded ({_reason(error)}). Re-save or re-copy the file.") from error
 
@@ -321,7 +321,7 @@ def check_pixels(size_wh: tuple[int, int], where: str, max_pixels: int) -> None:
     if width * height > max_pixels:
         raise OversizedImage(
             f"{where}: {width}×{height} is {width * height:,} pixels, over the limit of {max_pixels:,}. "
-            f"If you trust the file, raise it with --max-pixels {width * height}."
+            f"If you trust the file, raise it: max_pixels {width * height}."
         )
 
 

@@ -16,7 +16,7 @@ _TS_PACKET: Final = 188
 HEAD_BYTES: Final = _TS_PACKET + 1
 """What must be read of a file to see whether it is an image or a video."""
 LEAVES: Final = (
-    "is a link that leaves the indexed folders; index with --follow-links to take in what it leads to, or index that"
+    "is a link that leaves the indexed folders; index with follow_links to take in what it leads to, or index that"
 )
 """Why a link is not followed."""
 _LATEST_NS: Final = 2**63 - 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar, Unpack
 
-from wherein.errors import ImageError, InputError, UnreadableImage
+from wherein.errors import ImageError, ImageNotFound, InputError, UnreadableImage
 from wherein.images import isolated
 from wherein.images.image import ImageLike
 from wherein.indexing.layer_choice import describe_layers
@@ -15,9 +15,11 @@ from wherein.indexing.names import by_ids, ids_of, unknown_names
 from wherein.indexing.scope import holds_anything
 from wherein.indexing.upkeep import Upkeep
 from wherein.layers import open_kind
-from wherein.options import Filters, lists_options, only_filters, require_tag
+from wherein.options import Askable, Filters, lists_options, only_filters, require_tag
+from wherein.search.matches import point_matches
 from wherein.values.address import Address, Location
-from wherein.values.query import Part, marked
+from wherein.values.query import Part, Query, marked
+from wherein.values.ranking import PointMatches
 from wherein.values.records import FOLDER, Details, Filter, Info
 
 T = TypeVar("T")
@@ -143,6 +145,14 @@ class Inventory(Upkeep):
             if thumb is None:
                 raise
             return thumb
+
+    def matches(self, query: Askable, image: ImageLike) -> PointMatches:
+        """Which points of an example of the query are seen again in an image: its id here, or another picture."""
+        try:
+            picture = self._picture(image) if isinstance(image, str) else image
+        except ImageNotFound:
+            picture = image
+        return point_matches(Query.of(query), picture)
 
     def tag(self, tag: str, image_ids: Iterable[str]) -> None:
         """Tag images; several tags on one image are fine."""

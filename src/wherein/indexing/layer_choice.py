@@ -96,7 +96,7 @@ def _indexed(store: Store, layer: str) -> tuple[str, float | None]:
 def shortfalls(covered: Mapping[str, int], *, living: int, mend: str) -> tuple[str, ...]:
     """What a person should know of layers that lack some of the living images; the command `mend` completes them."""
     return tuple(
-        f"{layer} covers {images:,} of {living:,} images: run `{mend}` to complete it."
+        f"{layer} covers {images:,} of {living:,} images: run {mend} to complete it."
         for layer, images in covered.items()
         if images < living
     )

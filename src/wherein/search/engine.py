@@ -181,7 +181,7 @@ def _examples(query: Query, local: LocalIndex | None, *, alone: bool) -> tuple[t
 def _too_plain(examples: Sequence[tuple[Part, LocalFeatures]]) -> tuple[str, ...]:
     return tuple(
         f"{part}: {len(found)} local features are too few to recognise anything by; {CHANCE} are needed. "
-        "Give a larger or sharper picture, or search with an encoder, as --method mini."
+        "Give a larger or sharper picture, or search with an encoder, as by the method mini."
         for part, found in examples
         if len(found) < CHANCE
     )
@@ -193,7 +193,7 @@ def notes(query: Query, method: Method) -> tuple[str, ...]:
     word = word_of(method)
     used = word.uses_place or any(load_step(step).uses_place for step in method.steps)
     if not used and any(part.where is not None for part in query.parts):
-        said.append(f"method {word.name} looks {word.looks}: the place was not used. Try --method static-36.")
+        said.append(f"method {word.name} looks {word.looks}: the place was not used. Try the method static-36.")
     return tuple(said)
 
 
@@ -251,7 +251,7 @@ def _means_photographs(part: Part) -> bool:
 
 def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:
     if not encoder.embeds_text:
-        raise QueryError(f"{encoder.spec} does not understand text: search with --image FILE.")
+        raise QueryError(f"{encoder.spec} does not understand text: give an example image.")
     word = word_of(method)
     return encoder.texts([word.wording(part) if part.trained_label is None else part.text or "" for part in parts])
 

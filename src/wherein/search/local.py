@@ -151,8 +151,8 @@ def query_features(query: Query, family: FeatureFamily) -> list[tuple[Part, Loca
     examples = [part for part in query.parts if part.image is not None]
     if not any(not part.negative for part in examples):
         raise QueryError(
-            f"{family.spec} compares pictures and understands no text: give an example with --image FILE, "
-            "or search with an encoder that reads text, such as --method mini."
+            f"{family.spec} compares pictures and understands no text: give an example image, "
+            "or search with an encoder that reads text, as by the method mini."
         )
     return [(part, _features_of(part, family)) for part in examples]
 

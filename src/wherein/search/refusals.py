@@ -13,12 +13,12 @@ def refuse_texts(query: Query, method: Method) -> None:
     if method.embeds or any(part.image is not None and not part.negative for part in query.parts):
         return
     raise QueryError(
-        f"{method} compares pictures and understands no text: give an example with --image FILE, or search with an "
-        "encoder that reads text, such as --method mini."
+        f"{method} compares pictures and understands no text: give an example image, or search with an encoder "
+        "that reads text, as by the method mini."
     )
 
 
 def refuse_unread_texts(query: Query, method: Method, encoder: Encoder) -> None:
     """Some encoders read no text at all."""
     if method.embeds and not encoder.embeds_text and any(part.image is None for part in query.parts):
-        raise QueryError(f"{encoder.spec} does not understand text: search with --image FILE.")
+        raise QueryError(f"{encoder.spec} does not understand text: give an example image.")

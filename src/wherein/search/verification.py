@@ -47,7 +47,7 @@ class Verifier:
     def of(cls, context: Context, word: str) -> Verifier:
         local, method = context.view.local, context.method
         if local is None:
-            raise QueryError(f"{word} needs the layer local: index with --layers global,thumbs,local.")
+            raise QueryError(f"{word} needs the layer local: add it with `wherein index --layers local`.")
         model = cast(Model, method.choice("sp", "model"))
         if method.choice("sp", "matcher") == "learned":
             return cls(local, model, load_matcher(local.family.spec), LEARNED_CHANCE, LEARNED_VERIFIED, method.embeds)

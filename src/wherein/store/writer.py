@@ -61,8 +61,8 @@ def _locked(folder: Path, name: str, patience: float, refusal: Callable[[], str]
 def unwritable(folder: Path, error: OSError) -> CollectionError:
     """The error of a folder that may not be written to."""
     return CollectionError(
-        f"{folder}: cannot be written to ({error.strerror}). Check who owns the folder, or index into another with "
-        "--collection."
+        f"{folder}: cannot be written to ({error.strerror}). Check who owns the folder, or index into "
+        "another collection."
     )
 
 

@@ -153,7 +153,7 @@ def require_no_labels(texts: Sequence[str], spec: str, known: Sequence[Card]) ->
             continue
         knowing = [card.spec for card in known if any(one.label == label for one in card.labels)]
         way_out = (
-            f"search with --method {knowing[0]}" if knowing else "teach it first: `wherein train NAME --from tags`"
+            f"search by the method {knowing[0]}" if knowing else "teach it first: `wherein train NAME --from tags`"
         )
         raise QueryError(f"{LABEL_PREFIX}{label} is a trained label, and {spec} has learnt none: {way_out}.")
 

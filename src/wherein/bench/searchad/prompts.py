@@ -17,8 +17,8 @@ from wherein.bench.html import html_table, page, section
 from wherein.bench.searchad import dataset as searchad
 from wherein.bench.searchad.localization import true_boxes
 from wherein.bench.tables import Table
-from wherein.detectors import Detection, Detector
 from wherein.errors import DataError
+from wherein.models import Detection, Detector
 from wherein.values.region import iou
 
 THRESHOLDS: Final = (0.23, 0.3, 0.4, 0.5)

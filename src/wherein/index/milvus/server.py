@@ -65,7 +65,7 @@ class Milvus:
                 "Start the server" if self.file is None else "Only one process may have the file open: end the other"
             )
             raise IndexUnavailable(
-                f"milvus:{self.address}: {trouble} ({reason}). {way_out}, or search without --index."
+                f"milvus:{self.address}: {trouble} ({reason}). {way_out}, or search without this index."
             ) from error
 
     def require_file(self) -> None:
@@ -130,7 +130,7 @@ def disconnect(address: str) -> None:
 def _no_file(address: str) -> IndexUnavailable:
     return IndexUnavailable(
         f"milvus:{address}: there is no such file. Fill it with `wherein push --index milvus:{address}`, or search "
-        "without --index."
+        "without this index."
     )
 
 

@@ -37,7 +37,7 @@ class Verify(SearchStep):
         verifier = Verifier.of(context, self.name)
         examples = [pair for pair in context.examples if not pair[0].negative]
         if not examples:
-            raise QueryError("sp compares pictures: give an example with --image FILE, or leave out sp.")
+            raise QueryError("sp compares pictures: give an example image, or leave out sp.")
         base = as_evidence(ranked) if context.method.embeds else ranked
         head, tail = base.candidates[: verifier.depth], base.candidates[verifier.depth :]
         checked = [verifier.example(one, examples) for one in head]

@@ -36,7 +36,7 @@ class Zoom(SearchStep):
         """The first `depth` re-ranked; the rest follow as they were. A file that cannot be read changes nothing."""
         groups = asked_groups(context.query, context.encoder, context.method)
         if all(group.where is None for group in groups):
-            raise QueryError("zoom looks at the place that was asked for: say where with --where, or leave out zoom.")
+            raise QueryError("zoom looks at the place that was asked for: name a place, or leave out zoom.")
         first = ranked.candidates[: self.depth]
         if len(first) < 2:
             return ranked

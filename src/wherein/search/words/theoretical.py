@@ -44,7 +44,7 @@ class CropScorer(SampledScorer):
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         """An image whose file cannot be read scores −1."""
         if where is None:
-            raise QueryError("method theoretical crops every image to the query's box: say where with --where.")
+            raise QueryError("method theoretical crops every image to the query's box: name a place.")
         scores = np.full((len(queries), len(images)), -1.0, np.float32)
         for start in range(0, len(images), _BLOCK):
             checkpoint(start, of=len(images))

@@ -12,7 +12,7 @@ from starlette.background import BackgroundTask
 
 from wherein import plugins
 from wherein.collection import Collection
-from wherein.encoders import families_that_name_no_model
+from wherein.models import families_that_name_no_model
 from wherein.server.library import Served, on_disk, original_of
 from wherein.server.places import Places, file_name
 from wherein.server.problems import Problem

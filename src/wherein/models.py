@@ -1,0 +1,49 @@
+"""The facade of models: which encoders and detectors there are, how they are opened, and where they run.
+
+Doors ask here and never import a family.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wherein.detectors import Detection, Detector, load_detector
+from wherein.encoders import DEVICE_VARIABLE, describe_families, families_that_name_no_model, load
+from wherein.encoders.known import DEFAULT, HEADER, KNOWN, columns
+
+if TYPE_CHECKING:
+    from wherein.encoders.export import Exported
+
+__all__ = [
+    "DEFAULT",
+    "HEADER",
+    "KNOWN",
+    "Detection",
+    "Detector",
+    "columns",
+    "describe_families",
+    "export_encoder",
+    "families_that_name_no_model",
+    "load",
+    "load_detector",
+    "use_models",
+]
+
+
+def use_models(*, device: str | None, trust_remote_code: bool) -> None:
+    """Say for this process where models run and whether their repositories may run Python of their own."""
+    if device is not None:
+        os.environ[DEVICE_VARIABLE] = device  # the processes that are started from here inherit it
+    if trust_remote_code:
+        from wherein.encoders.hf.runtime import allow_remote_code
+
+        allow_remote_code(True)
+
+
+def export_encoder(spec: str, folder: Path, *, int8: bool = False) -> Exported:
+    """Write an encoder of torch to a new folder that `onnx:FOLDER` runs without torch, once it was compared with it."""
+    from wherein.encoders.export import export_encoder as export
+
+    return export(spec, folder, int8=int8)
