@@ -211,6 +211,13 @@ def test_the_demonstration_says_which_encoder_it_used(tmp_path: Path) -> None:
     assert "photographs indexed" in done.stdout
     assert "with toy" in done.stdout
     assert len(list((tmp_path / "wherein-demo").glob("search-*.html"))) == done.stdout.count("file://")
+    assert "cat.jpg 0." not in done.stdout, "raw scores mean nothing to a newcomer"
+    again = run("demo", "--encoder", "toy", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    (tmp_path / "wherein-demo" / "diary.txt").write_text("mine")
+    refused = run("demo", "--encoder", "toy", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "holds diary.txt, which is no part of a demonstration. Name an empty or a new folder." in refused.stderr
 
 
 def until(condition: object, *, seconds: float = 30.0) -> None:

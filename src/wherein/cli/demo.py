@@ -20,14 +20,11 @@ def demo(
 ) -> None:
     """Index real photographs, search them by text, place and region, and write a page for each search."""
     from wherein.collection import open
-    from wherein.demo import PHOTOS, examples
-    from wherein.errors import InputError
-    from wherein.output.present import write_page
+    from wherein.demo import PHOTOS, examples, require_own_folder
+    from wherein.output.present import in_one_line, write_page
 
     photos = folder.absolute() / "photos"
-    in_the_way = next((path for path in (photos, *photos.parents) if path.exists() and not path.is_dir()), None)
-    if in_the_way is not None:
-        raise InputError(f"{in_the_way}: is a file, so no folder can be made there. Name another folder.")
+    require_own_folder(folder.absolute())
     photos.mkdir(parents=True, exist_ok=True)
     for photo in sorted(PHOTOS.glob("*.jpg")):
         shutil.copyfile(photo, photos / photo.name)
@@ -39,6 +36,5 @@ def demo(
             page = folder.absolute() / f"search-{number}.html"
             write_page(ranking, page, thumb_of=collection.thumb)
             words = str(example.query).replace(str(photos) + "/", "")
-            found = ", ".join(f"{hit.image_id} {hit.score:.2f}" for hit in ranking)
-            typer.echo(f"{example.caption}: {words}\n  {found}\n  {page.as_uri()}")
+            typer.echo(f"{example.caption}: {words}\n  {in_one_line(ranking)}\n  {page.as_uri()}")
     typer.echo(f"\nGo on with: cd {folder} && wherein search 'your words' -c photos")

@@ -70,6 +70,12 @@ def no_match(ranking: Ranking) -> str:
     return f"no match; nearest is {visible(nearest.image_id)} ({_percent(nearest)})."
 
 
+def in_one_line(ranking: Ranking) -> str:
+    """The hits that count, each with its confidence; where none does, the nearest."""
+    named = [f"{visible(hit.image_id)} {_percent(hit)}".rstrip() for hit in ranking.strong or ranking.weaker[:1]]
+    return ("" if ranking.strong or not named else "nothing is likely right; the nearest: ") + ", ".join(named)
+
+
 def how_many(ranking: Ranking) -> list[str]:
     """About how many images match, and how many weaker hits are not shown, a line each."""
     said = [] if ranking.expected is None or not ranking.strong else [f"{ranking.expected}."]
