@@ -25,6 +25,7 @@ from wherein.values.records import Filter, stamp
 
 _LOG: Final = logging.getLogger("wherein.search")
 DEFAULT_K: Final = 20
+"""Hits of a search that names no number: a screenful."""
 DEFAULT_CUT: Final = 0.5
 """Hits that are less likely right than wrong are shown apart, and rejected where a decision is asked for."""
 Askable = Query | Part | ImageLike | Sequence[Any]

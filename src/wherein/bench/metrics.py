@@ -16,7 +16,9 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 IOU_THRESHOLDS = tuple(t / 100 for t in range(50, 100, 5))
+"""COCO's thresholds of intersection over union: 0.5 to 0.95 in steps of 0.05."""
 RECALL_POINTS: Floats = np.linspace(0, 1, 101)
+"""COCO's points of recall."""
 
 
 def positions_of(ranking: ArrayLike, *, relevant: ArrayLike, junk: ArrayLike = ()) -> Ints:

@@ -9,7 +9,9 @@ from typing import Any, Final
 from wherein.bench.evaluation import QueryScore
 
 WORST_QUERIES: Final = 24
+"""Queries that a report shows, the worst first. Chosen by hand: a page that one still looks through."""
 SHOWN_HITS: Final = 8
+"""Hits of each that are shown."""
 SIDE: Final = 168  # pixels, twice what is shown
 
 

@@ -30,6 +30,7 @@ from wherein.errors import DataError
 from wherein.models import load
 
 FORMAT: Final = 1
+"""The version of a run that is kept; another is begun anew."""
 
 
 @dataclass(frozen=True)

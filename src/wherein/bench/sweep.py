@@ -17,6 +17,7 @@ from wherein.bench.task import Variant, require_declared
 from wherein.errors import SpecError
 
 RANDOM_SETS: Final = 20
+"""Sets that the SearchAD paper draws."""
 WORDINGS: Final = ("first-keyword", "keywords", "all", *(f"text-{number}" for number in range(1, 8)))
 """Each way to ask for a label of SearchAD, and each of its texts alone: at most three keywords, four descriptions."""
 EVERY_LANGUAGE: Final = "all"

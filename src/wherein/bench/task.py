@@ -93,6 +93,7 @@ class Option:
 LONGEST_SIDE: Final = Option(
     "longest_side", "reduce every image to that many pixels first (forb's paper: 480)", Kind.NUMBER, least=16
 )
+"""The size at which images are indexed."""
 OVERLAPS: Final = Option(
     "overlaps", "overlaps of the method's grid, one run each, as 0,0.1,0.2 (subregion's paper)", varies=True
 )
@@ -101,6 +102,7 @@ COMMON: Final = (LONGEST_SIDE, OVERLAPS)
 PROTOCOL: Final = Option(
     "protocol", "how it is scored", choices=PROTOCOLS, default=PROTOCOLS[0], only_adds_figures=True
 )
+"""Whose rules are scored by."""
 DISTRACTORS: Final = Option("distractors", "search the images of this folder as well", Kind.FOLDER)
 PERTURB: Final = Option(
     "perturb",

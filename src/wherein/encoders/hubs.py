@@ -17,8 +17,12 @@ import numpy as np
 from wherein.arrays import Floats
 
 SHARPNESS: Final = 25.0
+"""How sharply the nearest captions of the bank decide an image's head start; chosen with STRENGTH on validation
+captions, among twelve settings (training/README.md)."""
 STRENGTH: Final = 0.75
+"""How much of its head start an image loses."""
 KEPT: Final = 0.98
+"""The length that is left to the embedding itself; the two directions that level hubs take the rest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -64,6 +64,7 @@ KNOWN: Final = (
     KnownModel("hf:facebook/sam-vit-base", "segmenter", 94, None, "1024", "–", "Apache-2.0"),
     KnownModel("hf:facebook/sam2.1-hiera-small", "segmenter", 46, None, "1024²", "–", "Apache-2.0"),
 )
+"""The models, the default first."""
 HEADER: Final = (
     "model",
     "does",

@@ -29,6 +29,7 @@ KNOWN_WORDS: Final = "words.npy"
 """Hashes of the words it was trained on; they change no embedding, so they are no part of the digest."""
 VARIANTS: Final = ("", "dense")
 MAX_TOKENS: Final = 64
+"""The longest text that the text tower was trained with, in tokens."""
 
 
 class MiniEncoder:

@@ -36,6 +36,7 @@ SLIP: Final = {
 }
 """SLIP's three models (Mu et al., 2021) as open_clip would describe them."""
 _PIECE: Final = 1 << 16
+"""Bytes that are read at the beginning, the middle and the end of a file of weights, to know it again."""
 
 
 class OpenClipEncoder(TorchEncoder):

@@ -31,7 +31,9 @@ COLOURS: Final = {
     "pink": (255, 150, 190),
     "brown": (120, 70, 20),
 }
+"""The colours that it knows, and their pixels."""
 _SIDE: Final = 64
+"""The side at which it looks at a picture, in pixels."""
 
 
 class ToyEncoder:

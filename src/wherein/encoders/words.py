@@ -25,6 +25,7 @@ LEAST_LIKELY: Final = -3.5
 captioned photographs that were not trained on it calls one in a thousand unknown, of random letters (5 to 10 of them)
 19 in 20."""
 _SHORTEST: Final = 3
+"""Shorter words are taken as they are: too many of them are one slip from each other."""
 LONGEST: Final = 32
 """Letters of the longest word that a slip of the finger is looked for in: the tokenizer's longest word has 18, and the
 cost of looking grows with the square of the letters."""

@@ -27,9 +27,10 @@ _MAGIC: Final = b"wf1"
 _COMPACT: Final = b"wfq"
 _HEAD: Final = struct.Struct("<3sxHHHH")
 _POINT: Final = np.dtype([("x", "<u2"), ("y", "<u2"), ("scale", "u1"), ("angle", "u1")])
-# Scales are kept as a sixteenth of an octave, from 2⁻¹⁴ of the longer side up.
 _OCTAVE: Final = 16.0
+"""Steps of an octave in which the scale of a keypoint is kept: 256 of them, a byte, reach over sixteen octaves."""
 _LOWEST: Final = -14.0
+"""The smallest scale that is kept, as a power of two of the longer side."""
 FEATURE_BYTES: Final = _POINT.itemsize
 """Bytes of one stored keypoint; its descriptor adds one byte per dimension."""
 

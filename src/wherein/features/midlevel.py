@@ -23,10 +23,13 @@ from wherein.images.image import Image, decode
 from wherein.values.region import Box
 
 PHOTOS: Final = Path(__file__).parents[1] / "demo" / "photos"
+"""The photographs that descriptors are whitened by."""
 _PLACES: Final = 600
 """Places kept of each look; of the quarters together as many again."""
 _ONE_LOOK: Final = 256
+"""The input side of `mini`."""
 _QUARTERS: Final = tuple(Box(x, y, x + 0.5, y + 0.5) for y in (0.0, 0.5) for x in (0.0, 0.5))
+"""What a closer look is taken at."""
 _FLOOR: Final = 1e-3
 """Directions that vary less than this share of the strongest are not blown up further."""
 

@@ -26,6 +26,7 @@ from wherein.features.quantiser import rootsift_quantiser
 from wherein.images.image import Image
 
 _DIM: Final = 128
+"""Numbers of a SIFT descriptor: 4 × 4 places of 8 directions (Lowe, 2004)."""
 # variant: (longer side indexed, of a query, most features at the indexed side)
 _VARIANTS: Final = {
     "": (480, 800, 1000),

@@ -32,10 +32,15 @@ _SIDE: Final = 480.0
 _REACH: Final = 4.0
 """How far from its place an inlier may lie, in those pixels; MAGSAC++ expects pixels, not shares."""
 _SCALES: Final = (0.05, 20.0)
+"""A map that shows the query at less or more than this scale is no view of it. Chosen by hand."""
 _STRETCH: Final = 6.0
+"""Nor is one that stretches one direction so many times more than another. Chosen by hand."""
 _ROUNDS: Final = 2000
+"""Maps that USAC tries at most: OpenCV's default."""
 _SURE: Final = 0.999
+"""How sure USAC must be that no better map is left; OpenCV's own defaults are 0.99 and 0.995. Chosen by hand."""
 _FEWEST: Final = {"homography": 4, "affine": 3, "fundamental": 8}
+"""Matches that define each kind of map, and one more for a fundamental matrix, which seven define."""
 _SAMPLE: Final = 7
 """Matches that define a fundamental matrix."""
 
@@ -58,6 +63,7 @@ class Verification:
 
 
 NOTHING: Final = Verification(0, np.zeros((0, 2), np.int64))
+"""The answer where two images share nothing."""
 
 
 def match(query: LocalFeatures, image: LocalFeatures, *, ratio: float = RATIO) -> Ints:

@@ -31,6 +31,7 @@ _HUGE: Final = 1 << 26
 _STRIP: Final = 1 << 22
 """Pixels of a huge image that are made smaller at a time: some ten megabytes, whatever they become in between."""
 MAX_BYTES: Final = 1 << 30
+"""The largest file that is read: four bytes for each of MAX_PIXELS."""
 
 # Only formats that decode without running anything else; PIL's own list also holds PostScript.
 PILLOW_FORMATS: Final = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF")
@@ -40,8 +41,11 @@ _PLAIN_SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".
 _MORE_SUFFIXES: Final = frozenset({".bmp", ".dib", ".avif", ".avifs", ".heic", ".heif", ".hif"})
 IMAGE_SUFFIXES: Final = RAW_SUFFIXES | _PLAIN_SUFFIXES | _MORE_SUFFIXES
 _EXIF_ORIENTATION: Final = 0x0112
+"""The EXIF tag of how a camera was held."""
 _EXIF_IFD: Final = 0x8769
+"""The EXIF tag of where further tags lie."""
 _EXIF_TAKEN: Final = (0x9003, 0x9004)
+"""The EXIF tags of when a picture was taken, then when it was digitised."""
 _FIRST_YEAR: Final = 1826  # cameras without a clock write year 1, which is no time stamp anywhere
 _UPRIGHT: Final = {
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
@@ -52,6 +56,7 @@ _UPRIGHT: Final = {
     7: PIL.Image.Transpose.TRANSVERSE,
     8: PIL.Image.Transpose.ROTATE_90,
 }
+"""How a picture is turned upright, by its EXIF orientation; 1 is upright."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,9 @@ from wherein.images.image import Image
 from wherein.values.region import Box, iou
 
 COUNT: Final = 6
+"""Boxes that an image is proposed. Chosen by hand: each is encoded, so that indexing takes as many times longer."""
 SIDE: Final = 16
+"""Cells a side of the grid in which regions grow. Chosen by hand."""
 MARGIN: Final = 1.3
 """A proposed box is shown with some surroundings,"""
 LEAST: Final = 0.22

@@ -13,6 +13,7 @@ from wherein.images.video import VIDEO_SUFFIXES
 from wherein.values.address import Location
 
 _TS_PACKET: Final = 188
+"""Bytes of a packet of an MPEG transport stream, each of which begins with the same byte."""
 HEAD_BYTES: Final = _TS_PACKET + 1
 """What must be read of a file to see whether it is an image or a video."""
 LEAVES: Final = (

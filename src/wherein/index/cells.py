@@ -22,6 +22,7 @@ from wherein.values.masks import coverage
 from wherein.values.region import Box, Grid
 
 CELLS_HW: Final = (6, 6)
+"""Places that the layer `cells` keeps: sixths each way, of which halves and thirds are made up."""
 BLOCK_VALUES: Final = 1 << 18
 """So many numbers at a time stay in a core's cache, where reading them costs least."""
 

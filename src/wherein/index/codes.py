@@ -34,6 +34,7 @@ _ENCODED: Final = 1 << 16
 _QUERY_BITS: Final = 8
 """Bits of each number of a query: as many as the scan's tables hold."""
 _FORMAT: Final = 1
+"""The version of what is written; another is made anew."""
 
 ReadShard = Callable[[int], Floats]
 """The rows (n, d) of a shard as float32."""

@@ -11,7 +11,9 @@ from wherein.index.exact import ExactRows
 from wherein.index.rows import RowTable
 
 _QUERIES = 4
+"""Queries that are asked."""
 _DEEP = 20
+"""Images that are asked for."""
 _NEAR = 1e-3
 """How far a score may lie from the exact one: stored numbers are rounded to 16 bits."""
 _BELOW_ALL = -2.0

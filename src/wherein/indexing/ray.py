@@ -32,6 +32,7 @@ TRIES: Final = 3
 _STORE_BYTES: Final = 512 << 20
 """Shared memory of a Ray that is started here: a hundred chunks."""
 _WAIT_SECONDS: Final = 1.0
+"""How often it is looked whether anybody wants the work stopped."""
 _LISTENS_SECONDS: Final = 5.0
 """How long a cluster may take to accept a connection."""
 _ENDS_WORKERS: Final = "the process that read it ended each time; the file may be harmful"

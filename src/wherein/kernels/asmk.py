@@ -20,6 +20,7 @@ from wherein.kernels.codebook import Codebook, Words
 
 Bits = npt.NDArray[np.uint8]
 POWER: Final = 3.0
+"""α of the paper's selectivity (Tolias, Avrithis and Jégou, 2013)."""
 LEAST: Final = 0.0
 """Cosines of signs up to this count nothing."""
 NEAREST: Final = 3

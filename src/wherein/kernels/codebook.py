@@ -22,12 +22,19 @@ Piece = Callable[[int, int, Callable[[], Floats]], Floats]
 """(number, pieces in all, how it is computed) → a piece of a training, which may be known from an earlier one."""
 
 MOST_WORDS: Final = 1_000_000
+"""A million words, as many as Philbin et al. (2007) used; a larger number is likely a slip."""
 # Up to here every centroid is compared; beyond, a graph of centroids finds the nearest with a little loss.
 _EXACT: Final = 4096
+"""Up to so many words a descriptor is compared with every centroid; beyond, a graph of centroids finds the nearest with
+a little loss."""
 _LINKS: Final = 16
+"""Links of each centroid in that graph. Chosen by hand, not tuned."""
 _TWO_LEVELS: Final = 1024
+"""Up to so many words k-means is done at once, beyond in two levels. Chosen by hand."""
 _PER_WORD: Final = 64
+"""Descriptors a word is trained on, at least 39 of which faiss asks for."""
 _ROUNDS: Final = 10
+"""Rounds of k-means. Chosen by hand, not tuned."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,12 +12,15 @@ from wherein.kernels import load_kernel, own_words
 from wherein.kernels.codebook import Codebook
 
 _IMAGES: Final = 12
+"""Images that are described."""
 _DESCRIPTORS: Final = 60
 """Descriptors of an image: enough that no two images share most of their words by chance."""
 _DIM: Final = 16
+"""Numbers of a descriptor."""
 _WORDS: Final = 64
 """Words of the codebook, where the kernel asks for no size of its own."""
 _NEAR: Final = 1e-4
+"""Two scores that differ less are the same."""
 
 
 def check_kernel(name: str) -> None:

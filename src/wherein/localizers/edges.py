@@ -13,10 +13,14 @@ from wherein.localizers import Heatmap, Located, Scene
 from wherein.values.masks import mask_box
 
 THRESHOLD: Final = 0.4
+"""Heat from which a pixel belongs to the thing, or three quarters of the peak where nothing is so hot. Chosen by
+hand."""
 RADIUS: Final = 1 / 32
 """Of the longer side."""
 COARSE_SIDE: Final = 256
+"""The longer side of a mask where no thumbnail is kept: that of thumbnails."""
 _LEAST_HEAT: Final = 0.1
+"""A heatmap that stays below shows nothing. Chosen by hand."""
 _LEAST_PIECE: Final = 0.1
 """Pieces smaller than this share of the largest are noise."""
 

@@ -17,6 +17,7 @@ from wherein.features.verify import Verification, verify
 from wherein.localizers import Heatmap, Keyed, Scene, Sought
 
 SIDE: Final = 256
+"""The longer side of the drawing, in pixels: that of thumbnails."""
 POINT: Final = 1 / 48
 """The radius of a matched point, as a share of the longer side, where its keypoint is not larger."""
 

@@ -15,8 +15,11 @@ from wherein.localizers.edges import enlarged
 from wherein.localizers.match import MatchLocalizer
 
 SURE: Final = 0.7
+"""Heat from which a patch is taken for the thing. Chosen by hand, not tuned."""
 UNSURE: Final = 0.3
+"""Heat up to which it is taken for what is behind it. Chosen by hand, not tuned."""
 TEMPERATURE: Final = 0.2
+"""A patch whose cosine is so much lower counts e times less. Chosen by hand, not tuned."""
 SHARE: Final = 0.8
 """How much the image's own prototypes count beside the query."""
 

@@ -35,9 +35,13 @@ ThumbOf = Callable[[str], bytes | None]
 FileOf = Callable[[str], BinaryIO]
 
 MARK: Final = (255, 122, 47)
+"""The colour of outlines, an orange as on the page."""
 DIMMED: Final = 0.35
+"""How bright what is outside an outline stays."""
 _WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
+"""All of an image."""
 _OVERLAY_SIDE: Final = 1024
+"""The longer side of a picture with an outline, in pixels."""
 
 
 def export(ranking: Ranking, target: str, *, thumb_of: ThumbOf = lambda _: None, file_of: FileOf | None = None) -> Path:

@@ -27,6 +27,7 @@ BATCH: Final = 64
 _LEAST_KNOWN: Final = 0.5
 """An encoder for which more of the bank's texts than this share are the same text cannot be asked with words."""
 _LEAST_SPREAD: Final = 1e-6
+"""Cosines of texts that are spread by less are all the same: only rounding tells them apart."""
 Keep = Callable[[str, Callable[[], Array]], Array]
 """Gives the array of a name, made where it is not kept."""
 _KNOWN: Final = dict[str, "Bank | None"]()

@@ -31,7 +31,10 @@ ODDS: Final = "odds"
 AS_SHIPPED: Final = Curve(0.0, 1.0)
 """The curve over log odds before anything is judged."""
 _FREE_SPREAD: Final = 30.0
+"""The deviation of a normal prior on offset and slope where no curve is known: so wide that a few judgements decide.
+Chosen by hand."""
 _ROUNDS: Final = 60
+"""Steps of Newton's method at most. Chosen by hand."""
 
 
 def source_of(query: Query, method: Method, *, kind: str, encoder: Encoder, family: FeatureFamily | None) -> str:

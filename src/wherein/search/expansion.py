@@ -15,12 +15,21 @@ from wherein.arrays import Floats, Ints, unit
 Weighting = Literal["average", "ranked", "alpha"]
 
 NEIGHBOURS: Final = 5
+"""Hits a query is moved towards, and neighbours a stored embedding is; chosen by hand, few because collections may show
+a thing only a few times."""
 ALPHA: Final = 3.0
+"""The power of a cosine by which a neighbour counts: that of Radenović et al. (2018), who introduced α-weighting."""
 GRAPH_NEIGHBOURS: Final = 20
+"""Neighbours an image has in the graph that scores are spread along. Chosen by hand, not tuned."""
 SEEDS: Final = 10
+"""Best hits that scores are spread from. Chosen by hand, not tuned."""
 _DAMPING: Final = 0.9
+"""How much of a score comes from neighbours in each round; the rest goes back to the seeds. Chosen by hand, not
+tuned."""
 _SHARE: Final = 0.9
+"""What an image inherits of the inliers of the one it was verified through."""
 _ROUNDS: Final = 20
+"""Rounds of spreading: what is left to change is then 0.9²⁰, an eighth of the first."""
 
 
 def expand(

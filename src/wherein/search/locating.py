@@ -66,6 +66,7 @@ Chosen on the demonstration's photographs, as `test_words_are_found_only_where_t
 _EQUAL: Final = 1e-6
 """Cosines that differ less are the same: a common thing does not rival itself."""
 _FINE: Final = 512
+"""Pixels a side at which a box becomes a mask: finer than any map of patches."""
 _NOWHERE: Final = (1, 1)
 """The shape of a heatmap that says nothing."""
 _OUTSIDE: Final = 0.25

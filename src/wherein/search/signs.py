@@ -41,7 +41,10 @@ FEWEST: Final = 20
 """Fewer images do not show what is usual, so nothing is said to stand out among them."""
 _MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
 _OUTLIERS: Final = 0.25
+"""Where most scores are equal their median deviation is 0; then a quarter of the standard deviation stands for it, as
+in `evidence`."""
 _LEAST_SPREAD: Final = 1e-6
+"""Divides nothing: scores that are spread by less are all the same."""
 
 
 def text_signs(

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from wherein.server.problems import body
 
 _REASONS: Final = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
+"""What HTTP calls the answers that are given before there is a request."""
 _FRAMING: Final = 16
 """Bytes beside the body that its own framing may take, for each byte of it: a chunk of one byte takes six."""
 

@@ -23,6 +23,7 @@ _STATUS: Final = (
     (errors.Stopped, 503),
     (errors.CollectionError, 503),
 )
+"""The HTTP status of each kind of error, the closer kind first."""
 _KINDS: Final = {
     400: "BadRequest",
     401: "TokenNeeded",
@@ -37,6 +38,7 @@ _KINDS: Final = {
     431: "TooLarge",
     503: "Busy",
 }
+"""What an error without a kind of its own is called, by its status."""
 
 
 BROKEN: Final = "something broke in wherein; its log has the details."

@@ -45,6 +45,8 @@ _LOCATED_AT_ONCE: Final = 6
 EXAMPLE_BYTES: Final = 512 << 20
 """Of the files of all examples in one request, which are held while it is answered: some hundred photographs."""
 _GROWTH: Final = 4
+"""How many times deeper the ranking is made when a page beyond its end is asked for, so that scrolling searches
+rarely."""
 _FOLLOW: Final = 20
 """Rejected hits in a row after which nothing more is looked for: surer ones hardly follow."""
 UNCUT: Final = {"min_confidence": None, "precision": None, "false_alarms": None, "decide": False, "all": False}

@@ -15,8 +15,11 @@ from wherein.bench.statistics import Test, paired_t, wilcoxon
 from wherein.server.problems import Problem
 
 QUESTIONS: Final = 16
+"""Questions of a study at most, a multiple of four because blocks are quarters. Chosen by hand."""
 TRUE: Final = 3
+"""Right pictures of a question. Chosen by hand."""
 CANDIDATES: Final = 12
+"""Pictures of a question in all. Chosen by hand: they fit a screen."""
 # Blocks of a quarter of the questions each: with outlines (o) or without. Every block is seen both ways equally often.
 GROUPS: Final = ("oo--", "--oo", "o-o-", "-o-o")
 

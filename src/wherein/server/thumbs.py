@@ -23,11 +23,15 @@ from wherein.server.library import Served, picture_of
 from wherein.server.problems import Problem
 
 SIDES: Final = (64, 128, 256, 512, 1024, 2048)
+"""The sizes that a page may ask for, in pixels of the longer side: few, so that what one page made serves the next."""
 _SIDES: Final = frozenset(map(str, SIDES))
 _PATH: Final = re.compile(r"/api/v1/collections/([^/]+)/thumb")
 _ROOM: Final = 128 << 20
+"""Bytes of pictures that are kept in memory. Chosen by hand."""
 _FRESH_SECONDS: Final = 2.0
+"""For so long it is not looked again whether the image has changed."""
 _QUALITY: Final = 84
+"""JPEG quality of pictures that are made for the page."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ _STATE: Final = "catalogue.json"
 _LARGE: Final = 64 << 20
 """Bytes from which a catalogue is copied at most once an hour: a smaller one takes a tenth of a second."""
 _HOUR: Final = 3600.0
+"""Seconds between two copies of a large catalogue."""
 _PAGE: Final = 4096
 """Bytes of a page of SQLite: what one commit changes is at least two of them."""
 

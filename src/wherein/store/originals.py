@@ -19,10 +19,13 @@ from wherein.values.address import Address, Location
 from wherein.values.records import FileRecord
 
 _FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+"""How a folder on the way to a file is opened."""
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+"""A link is not followed."""
 _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """A pipe that stands where an image was must not keep anybody waiting."""
 _PIECE: Final = 1 << 20
+"""Bytes that are read at a time when a file is hashed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from wherein.store.store import Store
 _LOG: Final = logging.getLogger("wherein.store")
 HEAD: Final = "published.json"
 FORMAT: Final = 1
+"""The version of a published collection; another is refused."""
 ADDRESS: Final = "published-at"
 """The file of a cache that says what it is a cache of."""
 LOOK_SECONDS: Final = 10.0

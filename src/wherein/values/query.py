@@ -35,7 +35,9 @@ _BOX: Final = re.compile(r"^(?P<file>.+)#(?P<box>[-+0-9.,eE ]+)$", re.DOTALL)
 
 # Rocchio's classical weights: what is right counts nearly as much as the query, what is wrong much less.
 RIGHT_WEIGHT: Final = 0.75
+"""How much a mark ✓ counts beside the query: Rocchio's classical weights, where what is wrong counts much less."""
 WRONG_WEIGHT: Final = 0.25
+"""How much a mark ✗ counts against it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,14 @@ from wherein.errors import RegionError
 
 # An image is tiled when squashing it into one encoder input would leave nothing to see.
 TILED_LONG_SIDE: Final = 8192
+"""An image with a longer side beyond this is tiled: squashed into one encoder input it would show nothing. The numbers
+of tiles were chosen by hand."""
 TILED_ASPECT: Final = 3.0
+"""So is one that is so many times longer than wide, where its shorter side fills an encoder's input."""
 TILE_SIDE: Final = 4096
+"""The side of a tile, in pixels."""
 TILES_MOST: Final = 64
+"""Tiles of one image at most; larger ones are used beyond."""
 SMALLEST_SIDE: Final = 1e-6
 """A box has at least this share of the image's side: no image that is taken has a million pixels in a row."""
 
@@ -102,6 +107,7 @@ def iou(a: Box, b: Box) -> float:
 
 
 _PER_AXIS: Final = {5: 2, 9: 3, 36: 6}
+"""Cells a side of each grid; `static-5` has its quarters and the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +189,7 @@ PLACES: Final = {
     "bottom": Box(0.0, 0.5, 1.0, 1.0),
     "bottom-right": Box(0.5, 0.5, 1.0, 1.0),
 }
+"""The places that have a name."""
 _SAME_PLACES: Final = {"upper": "top", "lower": "bottom", "center": "centre", "middle": "centre"}
 _VERTICAL: Final = r"(?P<vertical>upper|top|lower|bottom)"
 _SIDE: Final = r"(?P<side>left|right)"

@@ -18,11 +18,13 @@ from wherein.bench.task import Answers, Option, Question, Search, Task, Variant,
 from wherein.errors import DataError
 
 DEPTHS: Final = (1, 5, 10)
+"""The depths of recall that are usual for captions."""
 ENGLISH: Final = "en"
 LANGUAGE: Final = Option(
     "language", "a code such as de (default en), or all for the mean of 36 languages", default=ENGLISH
 )
 SPLIT: Final = Option("split", "what is searched", choices=SPLITS, default=SPLITS[0])
+"""Which images are searched."""
 FOLD: Final = 1000
 """Images of a fold: of COCO's 5,000 test images papers also report the mean over five folds."""
 

@@ -15,6 +15,7 @@ from wherein.bench.local.dataset import Captions, files_of, images_under, load_c
 from wherein.bench.task import DISTRACTORS, Answers, Option, Question, Task, Variant, numbered_captions, ranked_detail
 
 RECALLS = (1, 5, 10)
+"""The depths of recall that are usual for captions."""
 
 
 @dataclass(frozen=True)

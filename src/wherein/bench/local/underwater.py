@@ -19,6 +19,7 @@ from wherein.bench.located import hit_point, no_region_warning
 from wherein.bench.task import DISTRACTORS, PERTURB, Answers, Option, Question, Task, Variant, ranked_detail
 
 RECALLS = (1, 10)
+"""The first two depths of the sub-region study's recall."""
 
 
 @dataclass(frozen=True)

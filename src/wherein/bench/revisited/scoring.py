@@ -14,6 +14,7 @@ from wherein.bench.revisited import dataset as revisited
 from wherein.errors import DataError
 
 DEPTHS: Final = (1, 5, 10)
+"""The depths of the protocol's mean precision."""
 FIGURES: Final = ("mAP", *(f"mP@{k}" for k in DEPTHS))
 
 

@@ -37,6 +37,7 @@ _CLASSES: Final[dict[str, str]] = {
 }
 LABELS: Final = tuple(f"{group}-{name}" for group, names in _CLASSES.items() for name in names.split())
 CATEGORIES: Final = tuple(dict.fromkeys(label.split("-")[0] for label in LABELS))
+"""The first words of the labels."""
 
 
 def category_of(label: str) -> str:

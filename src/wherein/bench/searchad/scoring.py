@@ -16,6 +16,7 @@ from wherein.bench.searchad import dataset as searchad
 from wherein.errors import DataError
 
 DEPTHS: Final = (5, 25, 100)
+"""The depths of the paper's precision and recall."""
 
 
 @dataclass

@@ -9,6 +9,7 @@ from wherein.bench.readers import field_of, finite, read_json, read_ndjson, requ
 from wherein.errors import DataError
 
 FRAME_WH: Final = (682, 384)
+"""Width and height of the frames that boxes were drawn on, in pixels."""
 SETS: Final = {"skippable": "skippable", "non-skippable": "non_skippable"}
 TEXTS: Final = ("short", "long")
 FRAMES: Final = "frames.txt"

@@ -14,7 +14,9 @@ from wherein.bench.subregion import dataset as subregion
 from wherein.errors import DataError
 
 DEPTHS: Final = (1, 10, 100, 1000)
+"""The depths of the paper's recall."""
 CURVE_DEPTHS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+"""The depths at which its curve of recall is drawn."""
 
 Query = tuple[str, str, str, str]  # set, author, id, text
 

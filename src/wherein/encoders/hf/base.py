@@ -15,9 +15,11 @@ from wherein.errors import SpecError
 from wherein.images.image import Image, Pixels
 
 CPU_BATCH: Final = 8
+"""Images at a time on a processor. Chosen by hand, not measured."""
 GPU_BATCH: Final = 64
 """A guess, not measured: enough to keep a GPU busy, and little memory even at a large input."""
 TEXT_BATCH: Final = 256
+"""Texts at a time. Chosen by hand: they are short."""
 
 
 class TorchEncoder:

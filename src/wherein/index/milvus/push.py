@@ -37,10 +37,13 @@ _BATCH_BYTES: Final = 8 << 20
 _QUERIES: Final = 48
 """Queries that recall is measured with: 480 hits, so that one missed is a fifth of a percent."""
 _DEPTH: Final = 10
+"""Best images of each query that recall is measured with."""
 _LONGEST: Final = 8192
 """Bytes of the longest text that is sent; paths end at 4,096."""
 _TAGS: Final = 256
+"""Tags of an image that are sent at most. Chosen by hand."""
 _TAG_BYTES: Final = 512
+"""Bytes of a tag that are sent at most. Chosen by hand."""
 Tell = Callable[[int, int], None]
 """Is told how many rows of how many are done."""
 

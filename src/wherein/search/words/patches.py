@@ -33,6 +33,7 @@ _SAMPLE: Final = 4096
 _MORE: Final = 8
 """Stored patches take a quarter of the room of floats, and a call of the scan should last many times its own cost."""
 _WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
+"""All of an image."""
 
 
 class Patches(SearchWord):

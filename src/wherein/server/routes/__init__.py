@@ -27,6 +27,7 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {
         507: "The disk is full",
     }.items()
 }
+"""The answers that every route may give instead of its own, for the documentation."""
 
 
 def library_of(request: Request) -> Library:

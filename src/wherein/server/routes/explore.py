@@ -22,6 +22,7 @@ from wherein.server.shapes import Shape
 
 router = APIRouter(tags=["explore"])
 MOST: Final = 20_000
+"""Images that the map shows at most, spread evenly over the collection. Chosen by hand: more points hide each other."""
 # A report is one file with its own style and script; it may do nothing else, and may be shown inside the page.
 _REPORT_HEADERS: Final = {
     "content-security-policy": "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "

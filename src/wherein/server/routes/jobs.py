@@ -17,6 +17,7 @@ from wherein.values.address import Location, inside
 
 router = APIRouter(tags=["index jobs"])
 _TICK = 0.15
+"""Seconds between two looks at a job: a bar that moves several times a second."""
 
 
 @router.get("/folders")
