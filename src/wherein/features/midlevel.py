@@ -25,7 +25,7 @@ from wherein.values.region import Box
 PHOTOS: Final = Path(__file__).parents[1] / "demo" / "photos"
 """The photographs that descriptors are whitened by."""
 _PLACES: Final = 600
-"""Places kept of each look; of the quarters together as many again."""
+"""Places kept of each look; of the quarters together as many again. Chosen by hand."""
 _ONE_LOOK: Final = 256
 """The input side of `mini`."""
 _QUARTERS: Final = tuple(Box(x, y, x + 0.5, y + 0.5) for y in (0.0, 0.5) for x in (0.0, 0.5))

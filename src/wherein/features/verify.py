@@ -24,17 +24,18 @@ Ints = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 
 RATIO: Final = 0.88
-"""The nearest descriptor must be closer than this share of the second nearest one's distance."""
+"""The nearest descriptor must be closer than this share of the second nearest one's distance. Lowe's 0.8 is stricter;
+chosen by hand."""
 CHANCE: Final = 8
-"""Inliers below this are found between unrelated images too, and count as none."""
+"""Inliers below this are found between unrelated images too, and count as none. Chosen by hand."""
 _SIDE: Final = 480.0
 """Positions are in pixels of images of this longer side, so that one reach holds at every resolution."""
 _REACH: Final = 4.0
-"""How far from its place an inlier may lie, in those pixels; MAGSAC++ expects pixels, not shares."""
+"""How far from its place an inlier may lie, in pixels of images of the longer side `_SIDE`. Chosen by hand."""
 _SCALES: Final = (0.05, 20.0)
 """A map that shows the query at less or more than this scale is no view of it. Chosen by hand."""
 _STRETCH: Final = 6.0
-"""Nor is one that stretches one direction so many times more than another. Chosen by hand."""
+"""A map that stretches one direction so many times more than another is no view of the query. Chosen by hand."""
 _ROUNDS: Final = 2000
 """Maps that USAC tries at most: OpenCV's default."""
 _SURE: Final = 0.999

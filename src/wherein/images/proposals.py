@@ -22,13 +22,13 @@ COUNT: Final = 6
 SIDE: Final = 16
 """Cells a side of the grid in which regions grow. Chosen by hand."""
 MARGIN: Final = 1.3
-"""A proposed box is shown with some surroundings,"""
+"""How many times its own size a proposed box is shown, so that some surroundings are seen. Chosen by hand."""
 LEAST: Final = 0.22
-"""and never smaller than this share of each side, or its crop would be a blur."""
+"""A proposed box has at least this share of each side, or its crop would be a blur. Chosen by hand."""
 APART: Final = 0.5
-"""Boxes with a higher IoU say the same."""
+"""Boxes with a higher intersection over union show the same thing. Chosen by hand."""
 LARGEST: Final = 0.6
-"""Regions beyond this share of the image say what the whole image says."""
+"""Regions beyond this share of the image show what the whole image shows. Chosen by hand."""
 SMALL_FIRST: Final = 0.3
 """How much a merge waits for its smaller side: 0 merges by likeness alone and leaves single patches over."""
 

@@ -24,7 +24,7 @@ POWER: Final = 3.0
 LEAST: Final = 0.0
 """Cosines of signs up to this count nothing."""
 NEAREST: Final = 3
-"""Words that a query's descriptor falls into."""
+"""Words that a query's descriptor falls into. Chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,13 +19,13 @@ NEAREST: Final = 7
 TEMPERATURE: Final = 0.05
 """A patch whose cosine is so much lower counts e times less. Chosen by hand, not tuned."""
 CENTRED: Final = 0.5
-"""How much of the query's mean patch is taken out of every patch: what all share tells nothing apart."""
+"""How much of the query's mean patch is taken out of every patch: what all share tells nothing apart. Chosen by
+hand."""
 # Query patches that are compared with, at most. As many of each, or a small thing is outvoted by its surroundings.
 MEANT_MOST: Final = 384
-"""Patches of the example that are asked at most, of the thing and of what surrounds it: together fewer than a map of 32
-× 32 has, so that time and memory stay flat."""
+"""Patches of the thing in the example that are asked at most, so that time and memory stay flat. Chosen by hand."""
 OTHER_MOST: Final = 384
-"""The same for the surroundings."""
+"""Patches of what surrounds the thing in the example that are asked at most. Chosen by hand."""
 
 
 class MatchLocalizer:

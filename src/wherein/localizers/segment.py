@@ -32,7 +32,7 @@ SIDE: Final = 1024
 MEAN: Final = (123.675, 116.28, 103.53)
 """The mean of ImageNet's pixels, which Segment Anything subtracts."""
 STD: Final = (58.395, 57.12, 57.375)
-"""Their deviation."""
+"""The deviation of ImageNet's pixels, which Segment Anything divides by."""
 _POINT, _TOP_LEFT, _BOTTOM_RIGHT = 1.0, 2.0, 3.0
 _KNOWN: Final = ("image_embeddings", "point_coords", "point_labels", "mask_input", "has_mask_input", "orig_im_size")
 _TYPES: Final = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(float)": np.float32}

@@ -13,7 +13,8 @@ SAME_PICTURE: Final = 0.65
 """How like their nearest patch of an example the patches of the same picture are on average: 0.70 and more after strong
 compression, halving, cropping or mirroring, 0.55 and less in other pictures (14 photographs, `mini`)."""
 OTHER_PICTURE: Final = 0.4
-"""How like those of another picture are."""
+"""How like their nearest patch of an example the patches of another picture are on average; up to here it is
+another."""
 
 
 class SimilarLocalizer:

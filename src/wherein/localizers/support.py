@@ -21,7 +21,7 @@ UNSURE: Final = 0.3
 TEMPERATURE: Final = 0.2
 """A patch whose cosine is so much lower counts e times less. Chosen by hand, not tuned."""
 SHARE: Final = 0.8
-"""How much the image's own prototypes count beside the query."""
+"""How much the image's own prototypes count beside the query. Chosen by hand, not tuned."""
 
 
 class SupportLocalizer:

@@ -70,7 +70,7 @@ _FINE: Final = 512
 _NOWHERE: Final = (1, 1)
 """The shape of a heatmap that says nothing."""
 _OUTSIDE: Final = 0.25
-"""What heat outside the place that was asked for is worth."""
+"""What heat outside the place that was asked for is worth. Chosen by hand."""
 
 
 def locate(

@@ -23,9 +23,9 @@ from wherein.values.query import Part
 from wherein.values.region import Box
 
 VERIFIED: Final = 50
-"""Candidates that are verified."""
+"""Candidates whose local features are compared with the example. Chosen by hand."""
 LEARNED_VERIFIED: Final = 10
-"""Those of a learned matcher, which takes about a second each."""
+"""Candidates that a learned matcher compares with the example: it takes about a second for each."""
 REACHED: Final = 20
 """Images that each of them is compared with, beside those in the ranking."""
 

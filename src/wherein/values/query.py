@@ -37,7 +37,7 @@ _BOX: Final = re.compile(r"^(?P<file>.+)#(?P<box>[-+0-9.,eE ]+)$", re.DOTALL)
 RIGHT_WEIGHT: Final = 0.75
 """How much a mark ✓ counts beside the query: Rocchio's classical weights, where what is wrong counts much less."""
 WRONG_WEIGHT: Final = 0.25
-"""How much a mark ✗ counts against it."""
+"""How much a mark ✗ counts against what is looked for, by the same classical weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,14 +16,15 @@ from wherein.errors import RegionError
 
 # An image is tiled when squashing it into one encoder input would leave nothing to see.
 TILED_LONG_SIDE: Final = 8192
-"""An image with a longer side beyond this is tiled: squashed into one encoder input it would show nothing. The numbers
-of tiles were chosen by hand."""
+"""An image with a longer side beyond this is tiled: squashed into one encoder input it would show nothing. Chosen by
+hand."""
 TILED_ASPECT: Final = 3.0
-"""So is one that is so many times longer than wide, where its shorter side fills an encoder's input."""
+"""An image that is so many times longer than wide is tiled too, where its shorter side fills an encoder's input. Chosen
+by hand."""
 TILE_SIDE: Final = 4096
-"""The side of a tile, in pixels."""
+"""The side of a tile, in pixels. Chosen by hand."""
 TILES_MOST: Final = 64
-"""Tiles of one image at most; larger ones are used beyond."""
+"""Tiles of one image at most; where more would be needed, they are larger. Chosen by hand."""
 SMALLEST_SIDE: Final = 1e-6
 """A box has at least this share of the image's side: no image that is taken has a million pixels in a row."""
 

@@ -25,7 +25,7 @@ from wherein.values.region import Box, Grid, iou, overlap
 WHOLE_SHARE: Final = 0.25
 """How much the whole image counts beside the cells of a grid and the patches under the box, which see some of it."""
 ANYWHERE_SHARE: Final = 0.5
-"""The same where no place was asked for, so that no patches count beside the cells."""
+"""How much the whole image counts beside the cells where no place was asked for: more, since no patches count then."""
 PATCHES_SHARE: Final = 1.0
 """How much the patches right under a box count beside the cells it touches. Both were chosen by R@10 on hand-boxed
 photos and things pasted into roads and scenes; see docs/decisions.md."""
