@@ -228,7 +228,7 @@ def test_killed_at_any_point_searches_stay_right_and_the_next_run_rebuilds(tmp_p
 
 
 def test_images_are_counted_by_score_as_by_comparing_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wherein.index.counts.SAMPLED", 512)
+    monkeypatch.setattr("wherein.index.proposing.SAMPLED", 512)
     table = table_of(clustered(6000))
     index, exact = CompressedRows(table), ExactRows(table)
     query = clustered(1, seed=0)[:1]

@@ -44,7 +44,7 @@ class Index(Protocol):
         """(m, len(edges)): how many images score at least each edge and less than the next; edges ascend.
 
         An index that scores every image counts them; another counts the best it finds and estimates the rest from a
-        sample (`wherein.index.counts`).
+        sample (`wherein.index.proposing`).
         """
 
 

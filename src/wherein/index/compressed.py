@@ -20,8 +20,8 @@ from wherein.arrays import Floats, Ints, Mask
 from wherein.errors import SpecError
 from wherein.index import Top
 from wherein.index.codes import BITS, MOST_BITS, Codes, Segment, SelectedRows, Tuning, training_rows
-from wherein.index.counts import SampledCounts
 from wherein.index.exact import ExactRows, best, products
+from wherein.index.proposing import ProposingIndex
 from wherein.index.rows import RowTable
 
 RECALL: Final = 0.995
@@ -68,12 +68,12 @@ class _Scan:
         return every[order], all_scores[order]
 
 
-class CompressedRows:
+class CompressedRows(ProposingIndex):
     """Codes are scanned, and the best rows scored."""
 
     def __init__(self, table: RowTable, bits: str = "", *, codes: Codes | None = None) -> None:
         """`codes` are those that are kept of the layer; without them they are made here, of `bits` a dimension."""
-        self._table, self._exact, self._counts = table, ExactRows(table), SampledCounts(table)
+        super().__init__(table)
         self.codes = codes if codes is not None else made_in_memory(table, bits_of(bits))
 
     @property
@@ -81,26 +81,8 @@ class CompressedRows:
         """How it looks, and the recall that was measured."""
         return self.codes.tuning
 
-    def scores(self, queries: Floats, images: Ints) -> Floats:
-        """(m, len(images)): the score of each image's best row."""
-        return self._exact.scores(queries, images)
-
-    def winners(self, query: Floats, images: Ints) -> Ints:
-        """The best row of each image, as its place in the table."""
-        return self._exact.winners(query, images)
-
-    def histogram(self, queries: Floats, *, edges: Floats) -> Ints:
-        """(m, len(edges)): about how many images score at least each edge and less than the next."""
-        return self._counts.histogram(self, queries, edges=edges)
-
-    def top(self, queries: Floats, *, k: int, allowed: Mask | None = None) -> list[Top]:
-        """The best k images for each query."""
-        found = self._found(queries, k, allowed)
-        if allowed is None:
-            self._counts.remember(queries, found)
-        return found
-
     def _found(self, queries: Floats, k: int, allowed: Mask | None) -> list[Top]:
+        """The best k images for each query, from those whose codes are nearest."""
         if allowed is not None and not allowed.any():
             return [Top(np.zeros(0, np.int64), np.zeros(0, np.float32)) for _ in queries]
         searched = self._table.count if allowed is None else int(allowed.sum())

@@ -16,10 +16,10 @@ import numpy as np
 from wherein.arrays import Floats, Ints, Mask
 from wherein.errors import IndexUnavailable
 from wherein.index import Top
-from wherein.index.counts import SampledCounts
-from wherein.index.exact import ExactRows, best
+from wherein.index.exact import best
 from wherein.index.milvus.pushed import Pushed, name_of, signatures
 from wherein.index.milvus.server import SECONDS, connect
+from wherein.index.proposing import ProposingIndex
 from wherein.index.rows import RowTable
 
 WIDER: Final = 2
@@ -35,11 +35,11 @@ SETTLED_SECONDS: Final = 10.0
 milliseconds, promises all that is older than 5 s."""
 
 
-class MilvusRows:
+class MilvusRows(ProposingIndex):
     """Rows that were pushed to Milvus. Rows that lie in no layer (moved, or made while searching) are compared here."""
 
     def __init__(self, table: RowTable, address: str = "") -> None:
-        self._table, self._exact, self._counts = table, ExactRows(table), SampledCounts(table)
+        super().__init__(table)
         self._milvus = connect(address)
         self._opened = time.monotonic()
         if table.origin is None:
@@ -66,26 +66,8 @@ class MilvusRows:
         """Raise IndexUnavailable where nobody answers at an address."""
         connect(address)
 
-    def scores(self, queries: Floats, images: Ints) -> Floats:
-        """(m, len(images)): the exact score of each image's best row."""
-        return self._exact.scores(queries, images)
-
-    def winners(self, query: Floats, images: Ints) -> Ints:
-        """The best row of each image, as its place in the table."""
-        return self._exact.winners(query, images)
-
-    def histogram(self, queries: Floats, *, edges: Floats) -> Ints:
-        """(m, len(edges)): about how many images score at least each edge and less than the next."""
-        return self._counts.histogram(self, queries, edges=edges)
-
-    def top(self, queries: Floats, *, k: int, allowed: Mask | None = None) -> list[Top]:
-        """The best k images for each query."""
-        found = self._found(queries, k, allowed)
-        if allowed is None:
-            self._counts.remember(queries, found)
-        return found
-
     def _found(self, queries: Floats, k: int, allowed: Mask | None) -> list[Top]:
+        """The best k images for each query, from those that Milvus proposes."""
         count = self._table.count if allowed is None else int(allowed.sum())
         wide = WIDER * k + AT_LEAST
         if self._table.origin is None or wide >= self._table.count:

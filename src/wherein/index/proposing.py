@@ -1,4 +1,4 @@
-"""How many images score how much, for an index that does not score all of them.
+"""What indexes share that find images by other means than comparing all, and how many images score how much there.
 
 The best images of a search are scored one by one, and they are those that may be right, so they are counted. All the
 others are known by a sample: images spread evenly over the table, whose rows stay in memory.
@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from wherein.arrays import Floats, Ints
+from wherein.arrays import Floats, Ints, Mask
 from wherein.index import Index, Top
-from wherein.index.exact import products
+from wherein.index.exact import ExactRows, products
 from wherein.index.rows import RowTable
 
 COUNTED: Final = 100
@@ -22,6 +22,35 @@ takes as long."""
 SAMPLED: Final = 4096
 """Images that stand for all others, chosen by hand: 8 MB where an image has one row of 512 numbers. What one image in
 a hundred reaches is then counted with an error of about 16 % (a Poisson count of 41)."""
+
+
+class ProposingIndex:
+    """An index that finds images by other means and scores them exactly, by the rows of the collection."""
+
+    def __init__(self, table: RowTable) -> None:
+        self._table, self._exact, self._counts = table, ExactRows(table), SampledCounts(table)
+
+    def scores(self, queries: Floats, images: Ints) -> Floats:
+        """(m, len(images)): the exact score of each image's best row."""
+        return self._exact.scores(queries, images)
+
+    def winners(self, query: Floats, images: Ints) -> Ints:
+        """The best row of each image, as its place in the table."""
+        return self._exact.winners(query, images)
+
+    def histogram(self, queries: Floats, *, edges: Floats) -> Ints:
+        """(m, len(edges)): about how many images score at least each edge and less than the next."""
+        return self._counts.histogram(self, queries, edges=edges)
+
+    def top(self, queries: Floats, *, k: int, allowed: Mask | None = None) -> list[Top]:
+        """The best k images for each query."""
+        found = self._found(queries, k, allowed)
+        if allowed is None:
+            self._counts.remember(queries, found)
+        return found
+
+    def _found(self, queries: Floats, k: int, allowed: Mask | None) -> list[Top]:
+        raise NotImplementedError
 
 
 class SampledCounts:
