@@ -5,7 +5,7 @@
     pictures = wherein.open("Pictures", create=True)
     pictures.add("Pictures")
     for hit in pictures.search("a dog on the beach"):
-        print(hit.image_id, hit.score)
+        print(hit.image_id, hit.confidence)
 
 Importing wherein is free: what a name needs is loaded when the name is first used.
 """

@@ -125,15 +125,26 @@ AUTO: Final = "auto"
 
 
 @cache
+def _installed() -> list[tuple[str, str, str]]:
+    """(group, name, `module:NAME`) of what other packages add to any kind, found by one look through all of them."""
+    found = entry_points()
+    return [
+        (group, entry.name, entry.value)
+        for group in (f"wherein.{kind}" for kind in BUILT_IN)
+        for entry in found.select(group=group)
+    ]
+
+
+@cache
 def table(kind: str) -> dict[str, str]:
     """Every name of a kind of plug-in and its `module:NAME`, those of other packages first."""
-    return {entry.name: entry.value for entry in entry_points(group=f"wherein.{kind}")} | BUILT_IN[kind]
+    return {name: value for group, name, value in _installed() if group == f"wherein.{kind}"} | BUILT_IN[kind]
 
 
 @cache
 def load(kind: str, name: str) -> Any:
     """The object that a name of a kind stands for; an unknown name is answered with the known ones."""
-    known = table(kind)
+    known = BUILT_IN[kind] if name in BUILT_IN[kind] else table(kind)
     if name not in known:
         raise SpecError(f"none of the {kind} is called {name!r}; known: {', '.join(sorted(known))}.")
     module, _, attribute = known[name].partition(":")
