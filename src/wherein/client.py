@@ -219,7 +219,7 @@ class RemoteCollection(RemoteLearning):
         return list(found["frames"]) or [image_id]
 
     def tag(self, tag: str, image_ids: Iterable[str]) -> None:
-        """Tag images."""
+        """Tag images, as `Collection.tag`."""
         self._door.json("POST", f"{self._base}/tags", body={"tag": tag, "image_ids": several("image_ids", image_ids)})
 
     def untag(self, tag: str, image_ids: Iterable[str]) -> None:

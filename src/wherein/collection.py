@@ -126,7 +126,7 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         return frozenset({self.encoder, *layers, *(card.spec for card in self.trained())})
 
     def close(self) -> None:
-        """Close its files."""
+        """Close the files of the collection; it cannot be used afterwards."""
         self._store.close()
 
     def add(

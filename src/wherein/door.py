@@ -25,7 +25,7 @@ class Door:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def json(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
-        """The decoded answer."""
+        """The answer to one request, decoded from JSON."""
         data = None if body is None else json.dumps(body).encode()
         return json.loads(self.content(method, path, query=query, data=data, kind="application/json"))
 

@@ -49,7 +49,7 @@ class Filters(TypedDict, total=False):
 
 
 class Options(Filters, total=False):
-    """How to search."""
+    """How to search: the options of `search` in every door."""
 
     k: Annotated[int, "how many hits"]
     method: Annotated[str | Method, "how to search: 'whole', 'patches', 'mini+static-9', …; docs/search.md lists them"]
@@ -130,7 +130,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A search, checked."""
+    """A search whose query and options were checked."""
 
     query: Query
     method: Method

@@ -125,7 +125,7 @@ class SetupLog:
     path: Path
 
     def add(self, *, encoder: str, layers: Iterable[str], seconds: float) -> None:
-        """Record one sitting."""
+        """Record one sitting of indexing: its encoder, its layers and its seconds."""
         line = {"encoder": encoder, "layers": list(layers), "seconds": seconds}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

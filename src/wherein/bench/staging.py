@@ -30,7 +30,7 @@ class Stage:
 
     @property
     def record(self) -> dict[str, object]:
-        """What `staged.json` holds."""
+        """What `staged.json` holds, as a dictionary."""
         lines = "".join(f"{image_id}\0{path.absolute()}\n" for image_id, path in sorted(self.files.items()))
         digest = hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
         return {"images": len(self.files), "longest_side": self.longest_side, "digest": digest}

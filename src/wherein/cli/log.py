@@ -36,5 +36,5 @@ class _Told(logging.Handler):
     """The handler that the command adds; it writes to whatever stderr is then."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line."""
+        """Write one message of the log as one line on stderr."""
         sys.stderr.write(f"{self.format(record)}\n")

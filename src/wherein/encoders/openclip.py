@@ -89,7 +89,7 @@ class OpenClipEncoder(TorchEncoder):
         return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
 
     def describe(self) -> None:
-        """From the towers."""
+        """Read its sizes from the towers of the model."""
         tower = self.network.visual
         self.dim = int(self._probe_dim)
         plain = isinstance(tower, self._open_clip.transformer.VisionTransformer) and tower.proj is not None
@@ -183,7 +183,7 @@ class OpenClipEncoder(TorchEncoder):
         return found["image_features"], found["image_intermediates"][-1] @ self.network.visual.proj
 
     def embed_texts(self, tokens: dict[str, Any]) -> Any:
-        """The text's features."""
+        """The embeddings of tokenised texts, as the text tower gives them."""
         return self.network.encode_text(tokens["text"])
 
 

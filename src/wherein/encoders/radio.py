@@ -53,7 +53,7 @@ class RadioEncoder(HubEncoder):
         return image.resized((width, height))
 
     def normalised(self, batch: Any) -> Any:
-        """In [0, 1]."""
+        """Pixels as numbers in [0, 1], which is all that RADIO wants."""
         return (batch.permute(0, 3, 1, 2).float() / 255.0).to(self.dtype)
 
     def embed_images(self, pixels: Any) -> tuple[Any, Any | None]:
@@ -140,12 +140,12 @@ class NaradioEncoder(RadioEncoder):
 
 
 def open_radio(variant: str, **options: Any) -> RadioEncoder:
-    """`radio:NAME`."""
+    """The encoder of `radio:NAME`."""
     return _open("radio", RadioEncoder, variant, options)
 
 
 def open_naradio(variant: str, **options: Any) -> RadioEncoder:
-    """`naradio:NAME`."""
+    """The encoder of `naradio:NAME`: patches that look at their neighbours."""
     return _open("naradio", NaradioEncoder, variant, options)
 
 

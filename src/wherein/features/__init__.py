@@ -145,7 +145,7 @@ def pack(features: LocalFeatures, *, compact: bool = False) -> bytes:
 
 
 def unpack(data: bytes) -> LocalFeatures:
-    """What `pack` stored."""
+    """The features that `pack` stored."""
     try:
         magic, n, d, width, height = _HEAD.unpack_from(data)
         if magic not in (_MAGIC, _COMPACT) or len(data) != _HEAD.size + n * (_POINT.itemsize + d):

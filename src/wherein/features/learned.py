@@ -56,7 +56,7 @@ class Learned:
         self._lock = threading.Lock()
 
     def load(self) -> Any:
-        """The network."""
+        """Load the network that finds and describes corners."""
         raise NotImplementedError
 
     def run(self, network: Any, pixels: Any, *, most: int) -> tuple[Any, Any]:

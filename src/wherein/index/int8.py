@@ -32,7 +32,7 @@ class Int8Query:
 
     @classmethod
     def of(cls, query: Floats) -> Int8Query:
-        """From (d,) floats."""
+        """Quantise one vector of floats (d,)."""
         largest = float(np.abs(query).max(initial=0.0))
         step = max(largest / 127, 1e-30)
         rest, parts = np.asarray(query, np.float64) / step, list[Array]()

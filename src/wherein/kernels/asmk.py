@@ -99,7 +99,7 @@ class SignFile:
 
 
 class Asmk:
-    """Method word `asmk`."""
+    """The kernel `asmk`: aggregated selective match kernels, binarised."""
 
     score_kind = "asmk"
     words: int | None = None
@@ -115,7 +115,7 @@ class Asmk:
         return signs.words.tobytes() + signs.bits.tobytes()
 
     def build(self, documents: Sequence[bytes]) -> None:
-        """The inverted file."""
+        """Build the inverted file over the documents."""
         width = (self._dim + 7) // 8
         read = []
         for own in documents:

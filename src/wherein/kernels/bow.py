@@ -81,7 +81,7 @@ def spans(begins: Ints, lengths: Ints) -> Ints:
 
 
 class BagOfWords:
-    """Method word `bow`."""
+    """The kernel `bow`: bags of visual words."""
 
     score_kind = "tf-idf"
     words: int | None = None
@@ -96,9 +96,9 @@ class BagOfWords:
         return self._codebook.words(descriptors)[:, 0].tobytes()
 
     def build(self, documents: Sequence[bytes]) -> None:
-        """The inverted file."""
+        """Build the inverted file over the documents."""
         self._bags = Bags.build([np.frombuffer(own, np.int32) for own in documents], words=len(self._codebook))
 
     def scores(self, descriptors: Floats, worth: Floats | None = None) -> Floats:
-        """Cosines of tf-idf."""
+        """The cosine of each document with the query, over tf-idf."""
         return self._bags.scores(self._codebook.words(descriptors)[:, 0], worth)

@@ -26,7 +26,7 @@ def mean(descriptors: Floats, centre: Floats, worth: Floats | None = None) -> Fl
 
 
 class Mean:
-    """Method word `mean`."""
+    """The kernel `mean`: the mean descriptor of an image."""
 
     score_kind = "cosine"
     words: int | None = WORDS
@@ -41,12 +41,12 @@ class Mean:
         return mean(descriptors, self._centre).astype(np.float16).tobytes()
 
     def build(self, documents: Sequence[bytes]) -> None:
-        """One matrix."""
+        """Put the embeddings of all documents into one matrix."""
         rows = np.frombuffer(b"".join(documents), np.float16).reshape(len(documents), self.embeddings.shape[1])
         self.embeddings = rows.astype(np.float32)
 
     def scores(self, descriptors: Floats, worth: Floats | None = None) -> Floats:
-        """Cosines."""
+        """The cosine of each document with the query."""
         return np.asarray(self.embeddings @ mean(descriptors, self._centre, worth), np.float32)
 
     def moved(self, embeddings: Floats) -> Mean:

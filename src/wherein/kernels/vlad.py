@@ -29,7 +29,7 @@ def vlad(descriptors: Floats, codebook: Codebook, worth: Floats | None = None) -
 
 
 class Vlad:
-    """Method word `vlad`."""
+    """The kernel `vlad`: vectors of locally aggregated descriptors."""
 
     score_kind = "cosine"
     words: int | None = WORDS
@@ -43,12 +43,12 @@ class Vlad:
         return vlad(descriptors, self._codebook).astype(np.float16).tobytes()
 
     def build(self, documents: Sequence[bytes]) -> None:
-        """One matrix."""
+        """Put the embeddings of all documents into one matrix."""
         rows = np.frombuffer(b"".join(documents), np.float16).reshape(len(documents), self.embeddings.shape[1])
         self.embeddings = rows.astype(np.float32)
 
     def scores(self, descriptors: Floats, worth: Floats | None = None) -> Floats:
-        """Cosines."""
+        """The cosine of each document with the query."""
         return np.asarray(self.embeddings @ vlad(descriptors, self._codebook, worth), np.float32)
 
     def moved(self, embeddings: Floats) -> Vlad:

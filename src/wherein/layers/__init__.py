@@ -136,7 +136,7 @@ class CroppedKind(EncodedKind):
         raise NotImplementedError
 
     def views(self, image: Image, encoder: Encoder) -> Views:  # noqa: ARG002 — crops are the same for every encoder
-        """The crops."""
+        """Every region of the image as a crop of its own."""
         boxes = self.boxes(image)
         return Views(tuple(image.crop(box) for box in boxes), boxes)
 

@@ -17,7 +17,7 @@ class Sixths(TiledKind):
     dtype = "int8"
 
     def width(self, encoder: Encoder) -> tuple[int, ...] | None:
-        """(6, 6, d)"""
+        """The shape of a row: (6, 6, d)."""
         return None if encoder.grid_hw is None else (*CELLS_HW, encoder.dim)
 
     def rows(self, encoded: Encoded, boxes: tuple[Box | None, ...], encoder: Encoder) -> Rows:

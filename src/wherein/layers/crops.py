@@ -26,5 +26,5 @@ class GridCrops(CroppedKind):
         return math.ceil(max(encoder.input_hw) / narrowest)
 
     def boxes(self, image: Image) -> tuple[Box, ...]:  # noqa: ARG002 — a grid is the same for every image
-        """The cells."""
+        """The cells of the grid."""
         return self.grid.boxes()

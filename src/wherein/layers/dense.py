@@ -16,7 +16,7 @@ class Dense(TiledKind):
     dtype = "int8"
 
     def width(self, encoder: Encoder) -> tuple[int, ...] | None:
-        """(dh, dw, dd)"""
+        """The shape of a row: (dh, dw, dd)."""
         return encoder.dense_shape
 
     def rows(self, encoded: Encoded, boxes: tuple[Box | None, ...], encoder: Encoder) -> Rows:

@@ -49,5 +49,5 @@ class LocalPoints(BytesKind):
         return self.family.side
 
     def make(self, image: Image) -> bytes:
-        """The features, packed."""
+        """The local features of an image, packed into bytes."""
         return pack(self.family.features(image, side=self.family.side), compact=self.family.compact)

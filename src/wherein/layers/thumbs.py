@@ -20,5 +20,5 @@ class Thumbnails(BytesKind):
         return Layer(THUMBS, THUMBS)
 
     def make(self, image: Image) -> bytes:
-        """The JPEG."""
+        """The thumbnail of an image, as a JPEG."""
         return thumbnail(image)

@@ -61,7 +61,7 @@ class SegmentLocalizer:
 
 
 class Segmenter(Protocol):
-    """Draws outlines."""
+    """A segmenter: draws the outline of what lies at a point or in a box."""
 
     def masks(self, picture: Pixels, box: Box, point: tuple[float, float]) -> tuple[Floats, Floats]:
         """(k, h, w) logits in the picture's own pixels, and (k,) how good each is thought to be."""

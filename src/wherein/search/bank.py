@@ -45,7 +45,7 @@ class Texts:
 
     @classmethod
     def of(cls, rows: Floats) -> Texts:
-        """From their embeddings."""
+        """Texts of one kind, from their embeddings."""
         alike = (rows @ rows.T)[~np.eye(len(rows), dtype=np.bool_)]
         return cls(rows, float(alike.mean()), float(alike.std()))
 

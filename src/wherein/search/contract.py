@@ -40,7 +40,7 @@ class Searchable(Protocol):
         """The ranking for a query."""
 
     def image_ids(self) -> list[str]:
-        """All images."""
+        """The ids of all images."""
 
 
 def check_word(method: str, collection: Searchable, example: ImageLike) -> None:

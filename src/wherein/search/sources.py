@@ -106,7 +106,7 @@ class EmbeddingSource:
         return Background.of(self.scores(self._view.sample), n=self.count)
 
     def findable(self, allowed: Mask | None) -> Mask | None:
-        """Every allowed image."""
+        """Every allowed image can be found."""
         return allowed
 
     def scores(self, images: Ints) -> Floats:
@@ -315,7 +315,7 @@ class FusedSource:
         return Background.of(self.scores(np.arange(self.count)))
 
     def findable(self, allowed: Mask | None) -> Mask | None:
-        """Every allowed image."""
+        """Every allowed image can be found."""
         return allowed
 
     def scores(self, images: Ints) -> Floats:

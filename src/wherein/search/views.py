@@ -366,7 +366,7 @@ class OneShard:
     rows: Array
 
     def array(self, layer: str, shard: int) -> Array:  # noqa: ARG002 — there is one
-        """Its rows."""
+        """The rows that were given."""
         return self.rows
 
 

@@ -88,7 +88,7 @@ class Jobs:
         self._turn = threading.Lock()
 
     def all(self) -> list[Job]:
-        """Oldest first."""
+        """Every job, the oldest first."""
         return list(self._jobs.values())
 
     def get(self, job_id: str) -> Job:

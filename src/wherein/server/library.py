@@ -233,7 +233,7 @@ class Library:
         return list(self._served)
 
     def close(self) -> None:
-        """Close all."""
+        """Close every served collection."""
         for served in self._served.values():
             served.close()
 

@@ -48,7 +48,7 @@ class Catalogue(Mending, Remarks):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing."""
+        """What is written inside is kept together or not at all."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             before = self._db.total_changes

@@ -76,7 +76,7 @@ class Connection(sqlite3.Connection):
     path = Path()
 
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
-        """Run one statement."""
+        """Run one statement of SQL."""
         return self.cursor(Cursor).execute(sql, values)
 
     def executemany(self, sql: str, values: Iterable[Any], /) -> Cursor:
@@ -90,7 +90,7 @@ class Cursor(sqlite3.Cursor):
     connection: Connection
 
     def execute(self, sql: str, values: Any = (), /) -> Cursor:
-        """Run one statement."""
+        """Run one statement of SQL."""
         try:
             super().execute(sql, values)
         except sqlite3.DatabaseError as error:

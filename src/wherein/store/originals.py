@@ -63,7 +63,7 @@ class Original:
         return file
 
     def read(self) -> bytes:
-        """All its bytes."""
+        """All bytes of the file."""
         if isinstance(self.folder, Address):  # one request: what came says by itself whether it is the same
             data = read_elsewhere(self.folder / self.record.path, size=self.record.size)
             if hashlib.blake2b(data, digest_size=16).digest() != self.record.hash:

@@ -114,5 +114,5 @@ def as_floats(stored: Array) -> npt.NDArray[np.float32]:
 
 
 def unit_of(stored: Array) -> np.float32:
-    """What one counts for in stored numbers: int8 holds 127ths of the largest."""
+    """What the number 1 is stored as: int8 keeps numbers as shares of the largest, which is 127."""
     return np.float32(1 / 127 if stored.dtype == np.int8 else 1)

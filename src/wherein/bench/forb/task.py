@@ -46,7 +46,7 @@ class ForbTask(Task):
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Variant) -> "ForbTask":
-        """Read the metadata."""
+        """Read the queries and the database from the metadata files."""
         dataset = forb.load(data)
         if not dataset.database:
             raise DataError(
@@ -69,7 +69,7 @@ class ForbTask(Task):
         return self._files
 
     def query_files(self) -> dict[str, Path]:
-        """The query photos."""
+        """The photos that are asked with, by their ids."""
         return {query.image: self._file(query.image) for query in self.dataset.queries}
 
     def distractors(self) -> list[str]:

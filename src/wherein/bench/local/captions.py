@@ -36,7 +36,7 @@ class CaptionsTask(Task):
         return cls(benchmark=benchmark, dataset=load_captions(data))
 
     def images(self) -> dict[str, Path]:
-        """What is searched."""
+        """The files that are searched, by image_id."""
         return files_of(self.dataset.root, images_under(self.dataset.root))
 
     @cached_property

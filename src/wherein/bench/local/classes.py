@@ -40,7 +40,7 @@ class ClassesTask(Task):
         return cls(benchmark=benchmark, dataset=load_classes(data), prompts=prompts)
 
     def images(self) -> dict[str, Path]:
-        """What is searched."""
+        """The files that are searched, by image_id."""
         return files_of(self.dataset.root, self.dataset.class_of)
 
     def questions(self) -> Sequence[Question]:
@@ -53,7 +53,7 @@ class ClassesTask(Task):
         return kept_ranking(hits, position)
 
     def evaluate(self, answers: Answers) -> Evaluation:
-        """`{"top1", "top5", "mAP"}`."""
+        """Score the answers: `{"top1", "top5", "mAP"}`."""
         return score_classes(self.benchmark, self.dataset.class_of, answers)
 
 

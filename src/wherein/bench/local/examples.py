@@ -50,11 +50,11 @@ class ExamplesTask(Task):
         return cls(benchmark=benchmark, dataset=dataset, protocol=options.protocol or "official")
 
     def images(self) -> dict[str, Path]:
-        """What is searched."""
+        """The files that are searched, by image_id."""
         return files_of(self.dataset.root, self.dataset.image_ids)
 
     def query_files(self) -> dict[str, Path]:
-        """The query photos."""
+        """The photos that are asked with, by their ids."""
         return {example.name: example.path for example in self.dataset.queries}
 
     def questions(self) -> Sequence[Question]:

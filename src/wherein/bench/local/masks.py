@@ -33,7 +33,7 @@ class MasksTask(Task):
         return cls(benchmark=benchmark, dataset=load_masks(data))
 
     def images(self) -> dict[str, Path]:
-        """What is searched."""
+        """The files that are searched, by image_id."""
         return files_of(self.dataset.root, self.dataset.image_ids)
 
     def questions(self) -> Sequence[Question]:

@@ -46,11 +46,11 @@ class RoadTask(Task):
         return cls(benchmark=benchmark, dataset=load_road(data), prompts=options.prompt or PROMPTS)
 
     def images(self) -> dict[str, Path]:
-        """What is searched."""
+        """The files that are searched, by image_id."""
         return files_of(self.dataset.root, self.dataset.image_ids)
 
     def questions(self) -> Sequence[Question]:
-        """The one question."""
+        """The one question of this benchmark: what does not belong on a road."""
         return [Question(question_id=LABEL, query=Query(parts=tuple(Part(text=text) for text in self.prompts)))]
 
     def keep(self, _question: Question, hits: Sequence[Hit], position: Mapping[str, int]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class RoadTask(Task):
         return kept_ranking(hits, position) | {"inside": inside}
 
     def evaluate(self, answers: Answers) -> Evaluation:
-        """`{"mAP", "pointing"}`."""
+        """Score the answers: `{"mAP", "pointing"}`."""
         return score_road(self.benchmark, tuple(self.dataset.odd), answers)
 
 

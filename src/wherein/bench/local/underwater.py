@@ -44,7 +44,7 @@ class UnderwaterTask(Task):
         return cls(benchmark=benchmark, dataset=load_boxed(data), options=options)
 
     def images(self) -> dict[str, Path]:
-        """What is searched."""
+        """The files that are searched, by image_id."""
         return files_of(self.dataset.root, images_under(self.dataset.root))
 
     @cached_property

@@ -37,12 +37,12 @@ class RevisitedTask(Task):
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Variant) -> "RevisitedTask":
-        """Read the truth."""
+        """Read the queries and which images are right for each."""
         dataset = revisited.load(data, name=benchmark)
         return cls(benchmark=benchmark, root=data, dataset=dataset, protocol=options.protocol or "official")
 
     def images(self) -> dict[str, Path]:
-        """The image list."""
+        """The files of the image list, by image_id."""
         return files_of_list(self.root, self.dataset)
 
     def query_files(self) -> dict[str, Path]:
@@ -57,7 +57,7 @@ class RevisitedTask(Task):
         ]
 
     def keep(self, _question: Question, hits: Sequence[Hit], position: Mapping[str, int], /) -> dict[str, Any]:
-        """The whole ranking."""
+        """Keep the whole ranking of a question."""
         return {"ranking": [position[hit.image_id] for hit in hits]}
 
     def evaluate(self, answers: Answers) -> Evaluation:

@@ -67,7 +67,7 @@ class SearchADTask(Task):
 
     @classmethod
     def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
-        """The paper's variants."""
+        """The options of this benchmark: the paper's variants."""
         return OPTIONS
 
     @classmethod

@@ -44,7 +44,7 @@ class SubRegionTask(Task):
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Variant) -> "SubRegionTask":
-        """Read the annotations."""
+        """Read the annotated regions and the frames they were drawn on."""
         return cls(benchmark=benchmark, dataset=subregion.load(data), options=options)
 
     @cached_property
@@ -57,7 +57,7 @@ class SubRegionTask(Task):
         raise DataError(f"{self.dataset.root} has no {' or '.join(FRAME_FOLDERS)} folder; put frames in frames/VIDEO/")
 
     def images(self) -> dict[str, Path]:
-        """Every frame."""
+        """The file of every frame, by image_id."""
         folder, names = self.frames
         return {name: folder / name for name in names}
 

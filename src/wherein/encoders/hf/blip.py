@@ -13,7 +13,7 @@ class BlipEncoder(HubEncoder):
     architecture = "BlipForImageTextRetrieval"
 
     def describe(self) -> None:
-        """From the configuration."""
+        """Read its sizes from the configuration of the model."""
         self.dim = int(self.settings.image_text_hidden_size)
         self.grid_hw = self.patch_grid(self.settings.vision_config.patch_size)
 

@@ -19,7 +19,7 @@ class ClipEncoder(HubEncoder):
         return "MetaClip2Model" if self.settings.model_type == "metaclip_2" else "CLIPModel"
 
     def describe(self) -> None:
-        """From the configuration."""
+        """Read its sizes from the configuration of the model."""
         self.dim = int(self.settings.projection_dim)
         self.grid_hw = self.patch_grid(self.settings.vision_config.patch_size)
 

@@ -34,7 +34,7 @@ class DinoEncoder(HubEncoder):
         return {"add_pooling_layer": False} if self.settings.model_type == "vit" else {}
 
     def describe(self) -> None:
-        """From the configuration."""
+        """Read its sizes from the configuration of the model."""
         self.dim = int(self.settings.hidden_size)
         self.grid_hw = self.patch_grid(self.settings.patch_size)
         self._before = 1 + int(getattr(self.settings, "num_register_tokens", 0))

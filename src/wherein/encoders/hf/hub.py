@@ -32,7 +32,7 @@ class HubEncoder(TorchEncoder):
 
     @property
     def settings(self) -> Any:
-        """The model's configuration."""
+        """The model's configuration, as `config.json` has it."""
         return self.model.settings
 
     @property

@@ -53,7 +53,7 @@ def require_libraries(spec: str) -> None:
 
 
 def torch_for(spec: str) -> Any:
-    """torch."""
+    """The module torch; a missing one is told with the command that installs it."""
     return library("torch", spec)
 
 

@@ -14,7 +14,7 @@ class SiglipEncoder(HubEncoder):
     architecture = "SiglipModel"
 
     def describe(self) -> None:
-        """From the configuration."""
+        """Read its sizes from the configuration of the model."""
         self.dim = int(self.settings.vision_config.hidden_size)
         self.grid_hw = self.patch_grid(self.settings.vision_config.patch_size)
 

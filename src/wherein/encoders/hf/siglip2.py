@@ -26,7 +26,7 @@ class Siglip2Encoder(SiglipEncoder):
         return side, side
 
     def describe(self) -> None:
-        """From the configuration."""
+        """Read its sizes from the configuration of the model."""
         self.dim, self.grid_hw = int(self.settings.vision_config.hidden_size), GRID
         processor = self.model.image_processor
         self._patch = int(processor.patch_size)

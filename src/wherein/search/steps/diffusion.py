@@ -69,7 +69,7 @@ class DiffusedSource:
         return Background.of(self.spread, n=self.count)
 
     def findable(self, allowed: Mask | None) -> Mask | None:
-        """Every allowed image."""
+        """Every allowed image can be found."""
         return allowed
 
     def scores(self, images: Ints) -> Floats:

@@ -61,7 +61,7 @@ class ExpandedSource:
         return Background.of(self.scores(np.arange(0, self.count, step)), n=self.count)
 
     def findable(self, allowed: Mask | None) -> Mask | None:
-        """Every allowed image."""
+        """Every allowed image can be found."""
         return allowed
 
     def scores(self, images: Ints) -> Floats:

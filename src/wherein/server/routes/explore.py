@@ -42,7 +42,7 @@ class MapOut(Shape):
 
 
 class ReportOut(Shape):
-    """A benchmark report."""
+    """A report of a benchmark that can be opened on the page."""
 
     path: str
     title: str

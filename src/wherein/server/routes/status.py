@@ -31,7 +31,7 @@ BOUNDS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class HealthOut(Shape):
-    """The server answers."""
+    """Whether the server answers, and which version it is."""
 
     status: str
     version: str
