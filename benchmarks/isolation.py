@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from pathlib import Path
 
-import wherein
-from indexing import SIZES, multiply
+from indexing import SIZES, end_to_end, multiply
 from photos import make_photos
 from wherein.images import isolated
 
@@ -35,20 +33,12 @@ def main() -> None:
             for number in range(2 * asked.rounds):
                 apart = number % 2 == 0
                 isolated.ISOLATED = apart
-                rates[apart].append(rate(photos, Path(folder) / f"run-{number}", asked.encoder))
+                rates[apart].append(end_to_end(photos, Path(folder) / f"run-{number}", asked.encoder))
         best = {apart: max(own) for apart, own in rates.items()}
         print(
             f"{name}: {best[True]:.1f} images/s in processes of their own, {best[False]:.1f} in threads; "
             f"ratio {best[True] / best[False]:.3f}"
         )
-
-
-def rate(photos: Path, home: Path, encoder: str) -> float:
-    """Images a second of one whole run."""
-    with wherein.open(home, create=True, encoder=encoder) as collection:
-        started = time.perf_counter()
-        report = collection.add(photos)
-        return report.added / (time.perf_counter() - started)
 
 
 if __name__ == "__main__":

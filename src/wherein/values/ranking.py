@@ -163,7 +163,8 @@ class Ranking(Sequence[Hit]):
     @property
     def weaker(self) -> tuple[Hit, ...]:
         """The hits below the cut, rejected or not, best first."""
-        return (*(hit for hit in self.hits if hit not in self.strong), *self.rejected)
+        below = (hit for hit in self.hits if hit.confidence is not None and hit.confidence < self.cut)
+        return (*below, *self.rejected)
 
     @property
     def empty(self) -> bool:

@@ -57,7 +57,7 @@ class RevisitedTask(Task):
         ]
 
     def keep(self, _question: Question, hits: Sequence[Hit], position: Mapping[str, int], /) -> dict[str, Any]:
-        """Keep the whole ranking of a question."""
+        """What is kept of an answer: the whole ranking, as places in the image list."""
         return {"ranking": [position[hit.image_id] for hit in hits]}
 
     def evaluate(self, answers: Answers) -> Evaluation:
