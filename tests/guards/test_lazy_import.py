@@ -42,7 +42,7 @@ def test_the_client_loads_no_engine() -> None:
 def test_the_client_loads_only_values_and_what_reads_images() -> None:
     program = "import sys, wherein.client; print(*(name for name in sys.modules if name.startswith('wherein.')))"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    light = {"arrays", "client", "client_learning", "errors", "files", "images", "options", "plugins", "values"}
+    light = {"arrays", "client", "client_learning", "door", "errors", "files", "images", "options", "plugins", "values"}
     assert {name.split(".")[1] for name in told.split()} == light
 
 
