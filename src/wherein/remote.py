@@ -40,7 +40,7 @@ _GIVEN_UP: Final = 8
 _DATES: Final = ("LastModified", "last_modified", "updated", "mtime", "Last-Modified", "created", "timeCreated")
 _TAGS: Final = ("ETag", "etag", "md5Hash", "content_md5", "Content-MD5", "Digest")
 """What kinds of stores call the date of an object, and what changes with its content."""
-_NANO: Final = 10**9
+_NANO: Final = 10**9  # nanoseconds of a second
 
 
 class Unanswered(OSError):

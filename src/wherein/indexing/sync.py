@@ -31,11 +31,9 @@ from wherein.values.address import Location, inside
 from wherein.values.records import MEMORY_ROOT, AddReport, FileRecord, ImageRecord, Progress, Skip
 
 _LOG: Final = logging.getLogger("wherein.indexing")
-_COMMIT_FILES: Final = 1024
-"""Files that are committed at once at most: what is lost by a kill is small, and a commit costs little beside so
-many."""
+_COMMIT_FILES: Final = 1024  # see below
 _COMMIT_SECONDS: Final = 3.0
-"""A commit is made at least so often, so that others see new images soon. Chosen by hand."""
+"""A commit is made after so many files or seconds: a kill loses little. Both were chosen by hand."""
 _EXTRAS: Final = ("av", "pillow_heif", "rawpy")
 _ANY_CONDITIONS: Final = ""
 """The conditions of a file that is left out for a reason that may pass: none equal it, so the file is tried again."""
