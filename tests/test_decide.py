@@ -12,7 +12,7 @@ from wherein.cli import app
 from wherein.demo import PHOTOS
 from wherein.errors import InputError
 from wherein.options import DEFAULT_CUT, Asked, Cut
-from wherein.search.decide import NONE_SURE, about, cut_of, decided, shown, split
+from wherein.search.decide import NONE_SURE, about, cut_of, further, shown, split, with_sure
 from wherein.values.ranking import Expected, Hit, Ranking
 
 
@@ -118,7 +118,10 @@ def test_a_sure_hit_beyond_the_wanted_ones_is_no_missing_match(k: int, decide: b
         known = Ranking(strong, query="red", encoder="toy", method="whole", score_kind="cosine", searched=6)
         return replace(known, rejected=weak, cut=asked.cut.least, decided=asked.cut.decides)
 
-    found = decided(search, Asked.of("red", {"k": k, "decide": decide}))
+    asked = Asked.of("red", {"k": k, "decide": decide})
+    found = search(asked)
+    deeper = further(found, asked)
+    found = found if deeper is None else with_sure(found, search(deeper), asked)
     assert [hit.image_id for hit in found] == kept.split()
     assert [hit.image_id for hit in found.rejected] == rejected.split()
 

@@ -28,7 +28,7 @@ from wherein.parallel import default_workers
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure
 from wherein.search.clips import NO_CLIP
 from wherein.search.confidence import Measured, measure
-from wherein.search.decide import cut_of, decided, expected_right, shown, split, summed
+from wherein.search.decide import cut_of, expected_right, further, shown, split, summed, with_sure
 from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Curves
 from wherein.search.judging import Judging
@@ -189,7 +189,13 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         A str is a text; a Path, bytes, array or PIL image is an example; a list of those is looked for together.
         """
         asked = self._by_trained(Asked.of(query, options))
-        return self._steadily(lambda: decided(self._search, asked))
+        return self._steadily(lambda: self._decided(asked))
+
+    def _decided(self, asked: Asked) -> Ranking:
+        """The answer, in which no sure hit is left out because fewer were wanted."""
+        found = self._search(asked)
+        deeper = further(found, asked)
+        return found if deeper is None else with_sure(found, self._search(deeper), asked)
 
     def _steadily(self, answer: Callable[[], T]) -> T:
         """An answer from one state of the collection: asked again where another process changed it meanwhile."""

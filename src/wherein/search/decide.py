@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -55,23 +55,26 @@ def split(hits: Sequence[Hit], least: float | None) -> tuple[tuple[Hit, ...], tu
     return kept, tuple(hit for hit, enough in zip(hits, sure, strict=True) if not enough)
 
 
-def decided(search: Callable[[Asked], Ranking], asked: Asked) -> Ranking:
-    """The answer of a `search`; where fewer hits were wanted than usual, a sure one that follows them is not left out.
+def further(found: Ranking, asked: Asked) -> Asked | None:
+    """The search in which a sure hit may follow those that were found; None where none can.
 
-    Hits are ordered by score, so one that is sure may follow some that are not. Where none of the first k is, sure
-    ones among the usual number take the last places.
+    Hits are ordered by score, so one that is sure may follow some that are not: where fewer hits were wanted than
+    usual and none of them is sure, the usual number is looked at.
     """
-    found = search(asked)
     short = asked.k < DEFAULT_K and len(found.hits) + len(found.rejected) == asked.k
     if asked.all or not short or found.strong or RANKED_ANEW.intersection(asked.method.steps):
-        return found
-    further = search(replace(asked, k=DEFAULT_K))
-    sure = further.strong[: asked.k]
+        return None
+    return replace(asked, k=DEFAULT_K)
+
+
+def with_sure(found: Ranking, more: Ranking, asked: Asked) -> Ranking:
+    """What was found, its last places taken by the sure hits of a search that looked further."""
+    sure = more.strong[: asked.k]
     if not sure:
         return found
     if found.decided:
-        return replace(further, hits=sure, rejected=found.rejected[: asked.k - len(sure)])
-    return replace(further, hits=(*found.hits[: asked.k - len(sure)], *sure))
+        return replace(more, hits=sure, rejected=found.rejected[: asked.k - len(sure)])
+    return replace(more, hits=(*found.hits[: asked.k - len(sure)], *sure))
 
 
 def shown(confidences: Floats) -> list[float]:
