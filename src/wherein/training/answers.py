@@ -17,7 +17,7 @@ from wherein.errors import InputError
 
 UNDO_MOST: Final = 100
 """Steps that can be taken back, at most, as of judgements."""
-_FORMAT: Final = 1
+_FORMAT: Final = 1  # the version of what is written here
 _FILE: Final = "kept/answers.json"
 
 Tags = dict[str, list[str]]
