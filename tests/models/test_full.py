@@ -114,7 +114,7 @@ def test_a_fine_tuned_model_is_trained_kept_and_searched_as_an_encoder(model: Pa
 
 
 def test_what_torch_cannot_train_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="--kind head, --kind adapter"):
+    with pytest.raises(InputError, match="the kind head or the kind adapter"):
         require_trainable(load("toy"))
     import sys
 

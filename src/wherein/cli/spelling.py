@@ -13,6 +13,7 @@ _SPELLINGS: Final = (
     (r"\ban example image\b", r"\g<0> (--image FILE)"),
     (r"\bname a place\b", r"\g<0> (--where)"),
     (r"\bthe method ([^\s,;]*[^\s,;.])", r"\g<0> (--method \1)"),
+    (r"\bthe kind (head|adapter|full)\b", r"\g<0> (--kind \1)"),
     (r"\bmax_pixels\b", "--max-pixels"),
     (r"\bfollow_links\b", "--follow-links"),
     (r"\b(name|into) another collection\b", r"\g<0> (--collection)"),

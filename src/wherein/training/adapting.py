@@ -38,7 +38,7 @@ def trained_adapter(
 ) -> tuple[Card, Arrays]:
     """The numbers of an adapter of these examples (n, d), and the card with its figures."""
     if not base.embeds_text:
-        raise InputError(f"{base.spec}: reads no texts, so there are no names to adapt. Train a head: --kind head.")
+        raise InputError(f"{base.spec}: reads no texts, so there are no names to adapt. Train a head: the kind head.")
     texts = base.texts([spoken(label) for label in examples.labels])
     known = np.concatenate([kind.rows for kind in bank.kinds]) if bank is not None else texts[:0]
     done = checkpoint.read() or {}

@@ -83,11 +83,9 @@ class History:
 
 def require_trainable(encoder: Encoder) -> None:
     """Refuse an encoder that torch cannot train, with the way out."""
-    way_out = (
-        "train a head or an adapter on it (--kind head, --kind adapter), or name a model of transformers, as hf:NAME"
-    )
+    way_out = "train a head or an adapter on it (the kind head or the kind adapter), or name a model of transformers, as hf:NAME"
     if not encoder.spec.startswith("hf:"):
-        require_libraries("--kind full")
+        require_libraries("training of the kind full")
         raise InputError(f"{encoder.spec}: is no model that torch can train; {way_out}.")
     if not encoder.embeds_text or encoder.vectors > 1:
         raise InputError(f"{encoder.spec}: has not one tower for images and one for texts; {way_out}.")
@@ -249,7 +247,7 @@ class _Trainee:
 def _keep(model: _Trainee, history: History, folder: Path) -> None:
     """Write how far the training is; the history last."""
     name = _STATE.format(len(history.standings))
-    library("safetensors.torch", "--kind full").save_file(model.tensors(), folder / name)
+    library("safetensors.torch", "training of the kind full").save_file(model.tensors(), folder / name)
     told = {"before": history.before, "standings": history.standings, "best": history.best}
     (folder / f"{_HISTORY}.new").write_text(json.dumps(told), "utf-8")
     (folder / f"{_HISTORY}.new").replace(folder / _HISTORY)
@@ -264,7 +262,7 @@ def _resumed(model: _Trainee, folder: Path) -> History | None:
         told = json.loads((folder / _HISTORY).read_text("utf-8"))
         history = History(float(told["before"]), [float(one) for one in told["standings"]], int(told["best"]))
         name = _STATE.format(len(history.standings))
-        model.take(library("safetensors.torch", "--kind full").load_file(folder / name))
+        model.take(library("safetensors.torch", "training of the kind full").load_file(folder / name))
         return history
     except (OSError, ValueError, KeyError):
         return None

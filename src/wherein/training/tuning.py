@@ -50,7 +50,7 @@ def trained_full(
         notes.append("Examples are too few to hold some out, so what it gained is not known.")
     if not history.best:
         notes.append("Held-out images gained nothing: the model is as it was.")
-    notes.append(f"Index with it first: wherein index --encoder {card.spec}.")
+    notes.append(f"Index with it first: `wherein index --encoder {card.spec}`.")
     return replace(card, figures=figures, notes=(*card.notes, *notes)), model
 
 
