@@ -83,7 +83,7 @@ class History:
 
 def require_trainable(encoder: Encoder) -> None:
     """Refuse an encoder that torch cannot train, with the way out."""
-    way_out = "train a head or an adapter on it (the kind head or the kind adapter), or name a model of transformers, as hf:NAME"
+    way_out = "train the kind head or the kind adapter on it, or name a model of transformers, as hf:NAME"
     if not encoder.spec.startswith("hf:"):
         require_libraries("training of the kind full")
         raise InputError(f"{encoder.spec}: is no model that torch can train; {way_out}.")
