@@ -93,6 +93,7 @@ def test_flickr30k_has_no_folder_in_its_names(coco: Path, tmp_path: Path) -> Non
 def test_crossmodal_has_thirty_six_languages(crossmodal: Path) -> None:
     assert len(set(LANGUAGES)) == 36
     assert len(load_crossmodal(crossmodal, language="en").captions) == 8
+    assert [text for _, text in load_crossmodal(crossmodal, language="en", only_first=True).captions] == list(COLOURS)
     assert load_crossmodal(crossmodal, language="de").captions[0] == ("0000000000000000.jpg", "de red")
     assert load_crossmodal(crossmodal, language="he").captions[0][1] == "iw red"
     with pytest.raises(SpecError, match="--language klingon is none of ar, bn"):
@@ -122,6 +123,23 @@ def test_languages_are_swept_and_averaged(crossmodal: Path, tmp_path: Path) -> N
     mean = made.scores["mean of 2 languages"]["text-to-image"]["R@1"]
     each = [made.scores[f"language: {word}"]["mean"]["text-to-image"]["R@1"] for word in ("en", "de")]
     assert mean == pytest.approx(sum(each) / 2)
+
+
+def test_a_run_stands_beside_what_others_measured_alike(crossmodal: Path, coco: Path, tmp_path: Path, go: Go) -> None:
+    made = go("coco", coco, tmp_path / "beside", method="toy+whole~any-style")
+    rows = {method: figures for table in made.reference for method, figures in table.rows}
+    assert rows["CLIP ViT-L/14@336px"]["text-to-image/R@1"] == pytest.approx(0.378)
+    assert rows["ViT-B-32 openai"]["image-to-text/R@1"] == pytest.approx(0.5012, abs=0.01)
+    shown = (tmp_path / "beside" / "report.html").read_text()
+    assert "<tr><th>ViT-B-32 openai</th>" in shown  # so many methods are rows, not columns
+    every = go("xm3600", crossmodal, tmp_path / "every", method="toy+whole~any-style")
+    assert every.reference == ()  # others ask the first caption of an image only
+    first = go("xm3600", crossmodal, tmp_path / "first", method="toy+whole~any-style", captions="first")
+    assert [table.label for table in first.reference] == [
+        "OpenCLIP, docs/openclip_multilingual_retrieval_results.csv (89fb801) (en, first caption of an image)"
+    ]
+    assert len(first.queries) == 4
+    assert len(every.queries) == 8
 
 
 @given(

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import wherein
 from wherein.bench.pixel.dataset import load as load_pixel
 from wherein.bench.pixel.dataset import read_polygons
 from wherein.bench.subregion.dataset import load as load_regions
-from wherein.server.labelling import agreement, next_pair, snapped
+from wherein.server.labelling import agreement, next_pair
 from wherein.server.routes.reviews import sample_of
 from wherein.server.routes.votes import majority
 from wherein.values.masks import to_rle
@@ -103,9 +104,14 @@ def test_edges_are_snapped_within_a_band(api: httpx.Client, pair: tuple[str, str
     picture[:, 66:] = 255
     rough = np.zeros((128, 128), dtype=bool)
     rough[:, :64] = True
-    firm = snapped(rough, picture)
+    firm = wherein.snap(rough, picture)
     assert firm[64, 65] and not firm[64, 68]  # noqa: PT018 — one edge, from both sides
     assert firm[:, :60].all()
+    asked = {"image_id": image, "mask": left_half(), "by": "segmenter"}
+    refused = api.post("/labels/snap", json=asked)
+    assert refused.status_code == 422
+    assert "--segmenter onnx:FOLDER" in refused.text
+    assert api.get("/labels/next", params={"author": "anna"}).json()["segmenter"] is False
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=6))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wherein.errors import CollectionError, ImageError, InputError, WhereinError
     from wherein.images.image import Image, decode
     from wherein.localizers import Heatmap, Localizer, Located, check_localizer
+    from wherein.localizers.snapping import snap
     from wherein.output.exports import export
     from wherein.search.locating import locate
     from wherein.values.judgement import Judgement
@@ -66,6 +67,7 @@ __all__ = [
     "open",
     "place",
     "restore",
+    "snap",
 ]
 
 _HOMES = {
@@ -90,6 +92,7 @@ _HOMES = {
     "Localizer": "localizers",
     "Located": "localizers",
     "check_localizer": "localizers",
+    "snap": "localizers.snapping",
     "locate": "search.locating",
     "Method": "values.method",
     "Part": "values.query",

@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from fastapi.testclient import TestClient
 from onnx import TensorProto, helper, numpy_helper
 
 import wherein
 from wherein.errors import SpecError
 from wherein.localizers import check_localizer, load_localizer
+from wherein.server.app import create_app
+from wherein.server.settings import Settings
+from wherein.values.masks import from_rle, to_rle
 
 SIDE = 64
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -133,6 +138,41 @@ def test_a_method_may_name_it(folder: Path, tmp_path: Path) -> None:
         hit = collection.search("red", method=f"toy+locate~onnx:{folder}")[0]
     assert hit.mask is not None
     assert hit.box is not None
+
+
+def iou(one: Any, other: Any) -> float:
+    return float((one & other).sum() / (one | other).sum())
+
+
+def test_a_mask_that_was_drawn_roughly_is_snapped_to_the_thing(folder: Path) -> None:
+    pixels = photo((96, 64))
+    red = pixels[..., 0] > 0
+    rough = np.zeros((32, 48), bool)
+    rough[9:23, 9:14] = rough[19:23, 9:25] = True  # at half the size, and a part is missing
+    large = np.repeat(np.repeat(rough, 2, axis=0), 2, axis=1)
+    found = wherein.snap(rough, pixels, segmenter=f"onnx:{folder}")
+    assert found.shape == rough.shape
+    assert iou(found, red[::2, ::2]) > 0.95 > iou(large, red)
+    assert not wherein.snap(np.zeros((32, 48), bool), pixels, segmenter=f"onnx:{folder}").any()
+    with pytest.raises(SpecError, match="is no segmenter"):
+        wherein.snap(rough, pixels, segmenter="support")
+
+
+def test_the_label_view_snaps_by_the_segmenter_of_the_server(folder: Path, tmp_path: Path) -> None:
+    pixels = photo((96, 64))
+    with wherein.open(tmp_path / "c", create=True, encoder="toy") as collection:
+        collection.add(("red.png", pixels), layers=("global", "thumbs"))
+        home = collection.folder
+    with pytest.raises(SpecError, match=r"no encoder.onnx"):
+        create_app([home], Settings(segmenter=f"onnx:{tmp_path}"))
+    rough = np.zeros((64, 96), bool)
+    rough[18:46, 18:26] = rough[38:46, 18:50] = True
+    with TestClient(create_app([home], Settings(segmenter=f"onnx:{folder}")), base_url="http://127.0.0.1") as http:
+        at = f"/api/v1/collections/{http.get('/api/v1/collections').json()[0]['name']}/labels"
+        assert http.get(f"{at}/next", params={"author": "anna"}).json()["segmenter"] is True
+        asked = {"image_id": "red.png", "mask": to_rle(rough, compressed=False), "by": "segmenter"}
+        found = from_rle(http.post(f"{at}/snap", json=asked).json())
+    assert iou(found, pixels[..., 0] > 0) > 0.9
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.plots import line_plots, matrix_plot
 from wherein.bench.reference import condition_words
 from wherein.bench.report import json_safe, reference_notes, reference_tables, running_costs
 from wherein.bench.tables import OWN_TABLE, Table, figure, is_plain, summary_rows, tables, variant_tables
+
+MOST_COLUMNS: Final = 16
+"""As many as the widest table of the four papers has methods (FORB's Table 4 and its like), and a few more."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ def html_table(table: Table) -> str:
     beside = table.figures_are_rows
     own = ' class="own"' if beside else ""
     heads = "".join(
-        f"<th{own if number == 0 else ''}>{escape(column)}</th>" for number, column in enumerate(table.columns)
+        f"<th{own if number == 0 else ''}>{escape(column if beside else column.replace('_', ' '))}</th>"
+        for number, column in enumerate(table.columns)
     )
     rows = []
     for label, row in table.rows:
@@ -116,6 +120,14 @@ def table_heading(table: Table) -> str:
     return table.title.capitalize() if table.title in OWN_TABLE else table.title or "Figures"
 
 
+def _narrow(table: Table) -> Table:
+    """A papers' table of many methods with one row a method, the run's first: so many columns fit no page."""
+    if len(table.columns) <= MOST_COLUMNS:
+        return table
+    rows = tuple((name, {label: row[name] for label, row in table.rows if name in row}) for name in table.columns)
+    return Table(table.title, tuple(label for label, _ in table.rows), rows)
+
+
 def metric_names(queries: Iterable[QueryScore]) -> list[str]:
     """Every figure any query has, in the order of their first appearance."""
     return list(dict.fromkeys(name for query in queries for name in query.metrics))
@@ -137,7 +149,10 @@ def evaluation_page(evaluation: Evaluation, *, method: str = "", pictures: Mappi
         warning_lines(evaluation.warnings),
         cards(_headline(evaluation), running_costs(evaluation.scores)),
         *(section(table_heading(table), html_table(table)) for table in made if len(made) > 1 or len(table.rows) > 1),
-        *(section(f"{table.title[:1].upper()}{table.title[1:]}, percent", html_table(table)) for table in beside),
+        *(
+            section(f"{table.title[:1].upper()}{table.title[1:]}, percent", html_table(_narrow(table)))
+            for table in beside
+        ),
         "".join(f"<p>{escape(note)}</p>" for note in reference_notes(evaluation)),
         section("Curves", f'<div class="plots">{line_plots(evaluation.curves)}</div>' if evaluation.curves else ""),
         section("Variants", "".join(map(html_table, variant_tables(evaluation.scores)))),

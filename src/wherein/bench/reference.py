@@ -1,4 +1,4 @@
-"""Numbers the papers report, labelled with the split and the protocol they were measured under.
+"""Numbers that papers and others report, labelled with the split and the protocol they were measured under.
 
 One file per benchmark in `papers/`; keys are paths into the scores document, values are percent
 unless the figure is a plain number.
@@ -11,10 +11,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from wherein.bench.captioned.dataset import LANGUAGES
 from wherein.bench.tables import is_plain
 
-PAPERS: Final = ("searchad", "forb", "subregion", "proxford", "prparis", "roxford5k", "rparis6k")
-"""Benchmarks whose papers' numbers are kept."""
+PAPERS: Final = (
+    "searchad", "forb", "subregion", "proxford", "prparis", "roxford5k", "rparis6k", "coco", "flickr30k", "xm3600",
+)  # fmt: skip
+"""Benchmarks whose published numbers are kept."""
 
 _WORDS: Final = {
     ("split", "test"): "test split",
@@ -26,6 +29,8 @@ _WORDS: Final = {
     ("longest_side", "480"): "images of at most 480 px",
     ("distractors", "R1M"): "with the million distractors of R1M",
     ("target_only", "True"): "target only",
+    ("language", "all"): "mean of 36 languages",
+    ("captions", "first"): "first caption of an image",
     ("protocol", "official"): "official scoring",
 }
 MILLION: Final = 1_000_000
@@ -35,6 +40,9 @@ _DEFAULTS: Final = {
     "searchad": {"split": "val", "modality": "language"},
     "forb": {"longest_side": "none", "protocol": "official"},
     "subregion": {"perturb": "none", "target_only": "none"},
+    "coco": {"split": "test"},
+    "flickr30k": {"split": "test"},
+    "xm3600": {"language": "en", "captions": "all"},
 }
 _PIXEL_DEFAULTS: Final = {"distractors": "none", "protocol": "official", "task": "database"}
 
@@ -61,7 +69,8 @@ class PaperTable:
 
 def condition_words(conditions: Mapping[str, str]) -> list[str]:
     """The conditions that have a name of their own, in words."""
-    return [_WORDS[pair] for pair in conditions.items() if pair in _WORDS]
+    named = {**_WORDS, **{("language", code): code for code in LANGUAGES}}
+    return [named[pair] for pair in conditions.items() if pair in named]
 
 
 @cache

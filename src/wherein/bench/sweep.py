@@ -10,6 +10,7 @@ from typing import Any, Final
 from wherein.bench.boxes import PERTURBATIONS, SEEDS
 from wherein.bench.captioned.dataset import LANGUAGES
 from wherein.bench.evaluation import Evaluation, Line
+from wherein.bench.reference import reference, run_conditions
 from wherein.bench.registry import declared_options
 from wherein.bench.run import Plan, Step, Watch, run, write_json
 from wherein.bench.tables import SET_ASIDE, is_figure
@@ -145,6 +146,8 @@ def sweep(plan: Plan, what: Sweep, *, watch: Watch = lambda _: None) -> Evaluati
     if what.languages:
         every = [one["mean"] for one in runs.values()]
         runs = {f"mean of {len(every)} languages": combined(every, statistics.fmean), **runs}
+    asked = plan.options.given() | ({"language": EVERY_LANGUAGE} if what.languages == LANGUAGES else {})
+    conditions = run_conditions(plan.benchmark, asked) if what.languages else {}
     summary = Evaluation(
         benchmark=plan.benchmark,
         protocol="mean over draws",
@@ -152,6 +155,8 @@ def sweep(plan: Plan, what: Sweep, *, watch: Watch = lambda _: None) -> Evaluati
         queries=(),
         curves=overlap_curves(what, runs, plan.method),
         warnings=tuple(warnings),
+        conditions=conditions,
+        reference=reference(plan.benchmark, conditions) if what.languages == LANGUAGES else (),
     )
     _save(summary, plan.out, plan.method)
     return summary

@@ -128,6 +128,7 @@ class Variant:
     distractors: str | None = None
     task: str | None = None
     language: str | None = None
+    captions: str | None = None
     query: str | None = None
     out_of_domain: str | None = None
     longest_side: int | None = None

@@ -12,11 +12,14 @@ from wherein.cli.options import JsonOption
 def papers(
     benchmark: Annotated[
         str | None,
-        typer.Argument(help="searchad, forb, subregion, proxford, prparis, roxford5k or rparis6k; all by default."),
+        typer.Argument(
+            help="searchad, forb, subregion, proxford, prparis, roxford5k, rparis6k, coco, flickr30k or xm3600; all by "
+            "default."
+        ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Print the papers' numbers, each table with its split and protocol."""
+    """Print the papers' numbers, and others' on captions, each table with its split and protocol."""
     import json
     from dataclasses import asdict
 

@@ -47,6 +47,9 @@ def serve(
         str | None, typer.Option(metavar="[ADDRESS]", help="Let processes of Ray index: here, or at HOST:PORT.")
     ] = None,
     reports: Annotated[Path | None, typer.Option(help="A folder of benchmark reports to browse.")] = None,
+    segmenter: Annotated[
+        str, typer.Option(help="onnx:FOLDER or hf:NAME: what the Label view may snap masks with.", show_default=False)
+    ] = "",
     search_seconds: Annotated[float, typer.Option(min=1.0, help="How long one search may take.")] = 60.0,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
     device: DeviceOption = None,
@@ -79,6 +82,7 @@ def serve(
         publish=publish,
         executor=executor,
         reports=None if reports is None else reports.expanduser().absolute(),
+        segmenter=segmenter,
     )
     app = create_app(folders, settings)
     address = _address(settings.host, settings.port, settings.token)

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import cv2
 import numpy as np
 
-from wherein.arrays import Floats
+from wherein.arrays import Floats, Mask
 from wherein.encoders.onnx import session
 from wherein.errors import SpecError
 from wherein.files import expanded
@@ -42,7 +42,7 @@ class SegmentLocalizer:
     """The segmenter's mask of what `support` found roughly."""
 
     def __init__(self, word: str) -> None:
-        self._segmenter = _segmenter(word)
+        self._segmenter = load_segmenter(word)
 
     def __call__(self, sought: Sought, scene: Scene) -> Heatmap:
         """A heatmap at the resolution of the scene's thumb; the rough one where there is no thumb, or nothing in it."""
@@ -52,12 +52,16 @@ class SegmentLocalizer:
             return rough
         heat = enlarged(rough, size_wh=(scene.thumb.shape[1], scene.thumb.shape[0]))
         y, x = np.unravel_index(int(np.argmax(np.where(found.mask, heat, -1.0))), heat.shape)
-        logits, sure = self._segmenter.masks(scene.thumb, found.box, (float(x) + 0.5, float(y) + 0.5))
-        heats = 1.0 / (1.0 + np.exp(-np.clip(logits, -30.0, 30.0)))
-        inside = heats >= 0.5
-        # One prompt has several answers, a part and the whole: the one that is sure and fits the rough outline.
-        agreed = (inside & found.mask).sum(axis=(1, 2)) / np.maximum((inside | found.mask).sum(axis=(1, 2)), 1)
-        return np.asarray(heats[int(np.argmax(agreed + sure))], np.float32)
+        answers = self._segmenter.masks(scene.thumb, found.box, (float(x) + 0.5, float(y) + 0.5))
+        return best_answer(*answers, found.mask)
+
+
+def best_answer(logits: Floats, sure: Floats, rough: Mask) -> Heatmap:
+    """One prompt has several answers, a part and the whole: the one that is sure and fits the rough outline."""
+    heats = 1.0 / (1.0 + np.exp(-np.clip(logits, -30.0, 30.0)))
+    inside = heats >= 0.5
+    agreed = (inside & rough).sum(axis=(1, 2)) / np.maximum((inside | rough).sum(axis=(1, 2)), 1)
+    return np.asarray(heats[int(np.argmax(agreed + sure))], np.float32)
 
 
 class Segmenter(Protocol):
@@ -68,7 +72,7 @@ class Segmenter(Protocol):
 
 
 @cache
-def _segmenter(word: str) -> Segmenter:
+def load_segmenter(word: str) -> Segmenter:
     """The segmenter of `onnx:FOLDER` or `hf:NAME`, loaded once a process."""
     family, _, variant = word.partition(":")
     if family == "hf":

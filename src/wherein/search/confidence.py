@@ -43,7 +43,7 @@ PLAIN: Final = ("text", "example", "region")
 """Kinds of evidence of whole images."""
 OUT_MOST: Final = 8.0
 """Standing out by more deviations says no more."""
-UNSCORED_STEPS: Final = frozenset({"locate", "sp", "propagate"})
+UNSCORED_STEPS: Final = frozenset({"locate", "sp", "propagate", "hypergraph"})
 """Steps that leave scores as they are, or are measured by what they verify."""
 MEASURED_MOST: Final = 512
 """Hits that are looked at one by one; later ones are as sure as their scores beside the last of these."""

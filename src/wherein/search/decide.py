@@ -29,7 +29,7 @@ UNSURE: Final = 0.5
 """How far the estimate of a count is off, as a share of it, beside chance: with it four of five true counts of the
 development sets lie within the interval (docs/results/confidence.md)."""
 _Z: Final = 1.2816  # four fifths of a normal distribution lie within so many deviations
-RANKED_ANEW: Final = frozenset({"sp", "propagate", "zoom", "segrank", "ground"})
+RANKED_ANEW: Final = frozenset({"sp", "propagate", "hypergraph", "zoom", "segrank", "ground"})
 """Steps that look at the first hits only, so that no other image can be asked how it would have scored."""
 
 

@@ -53,13 +53,18 @@ class StoredFeatures:
     """The features that a layer keeps, by image; a shard is opened once."""
 
     def __init__(self, store: Store, layer: Layer) -> None:
-        self._store, self._layer = store, layer
+        self._store, self.layer = store, layer.name
         rows = store.catalogue.live_rows(layer.name).fetchall()
         self.places: dict[int, tuple[int, int]] = {row[0]: (row[1], row[2]) for row in rows}
         """Of each image's key, its shard and its row there."""
         self.counts = {shard: written.rows for shard, _, written in store.catalogue.shards(layer.name)}
         """Rows of each shard."""
         self._shards = dict[int, Array]()
+
+    @property
+    def derived(self) -> Derived:
+        """Where what is made of the layer is kept."""
+        return self._store.derived
 
     def of(self, key: int) -> LocalFeatures | None:
         """Those of an image; None where the layer has none."""
@@ -68,7 +73,7 @@ class StoredFeatures:
     def at(self, shard: int, row: int) -> LocalFeatures:
         """Those of a row, also of one that is no longer used."""
         if shard not in self._shards:
-            self._shards[shard] = self._store.array(self._layer.name, shard)
+            self._shards[shard] = self._store.array(self.layer, shard)
         return unpack(read_blob(self._shards[shard], rows=self.counts[shard], row=row))
 
 

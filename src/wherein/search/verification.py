@@ -8,6 +8,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from wherein.arrays import Ints
 from wherein.errors import QueryError
 from wherein.features import LocalFeatures
 from wherein.features.matchers import LEARNED_CHANCE, Matcher, load_matcher
@@ -17,6 +18,7 @@ from wherein.limits import checkpoint
 from wherein.search.engine import Candidate, Context, Ranked
 from wherein.search.evidence import centrality, inlier_nats
 from wherein.search.expansion import passed_on
+from wherein.search.links import Links, Shown
 from wherein.search.local import LocalIndex
 from wherein.values.masks import from_polygons
 from wherein.values.query import Part
@@ -42,6 +44,8 @@ class Verifier:
     """How many candidates are compared with the example."""
     evidence: bool
     """Whether the scores are nats, to which inliers add theirs."""
+    links: Links
+    """What is known of how stored images match one another."""
 
     @classmethod
     def of(cls, context: Context, word: str) -> Verifier:
@@ -49,9 +53,12 @@ class Verifier:
         if local is None:
             raise QueryError(f"{word} needs the layer local: add it with `wherein index --layers local`.")
         model = cast(Model, method.choice("sp", "model"))
-        if method.choice("sp", "matcher") == "learned":
-            return cls(local, model, load_matcher(local.family.spec), LEARNED_CHANCE, LEARNED_VERIFIED, method.embeds)
-        return cls(local, model, match, CHANCE, VERIFIED, method.embeds)
+        name = method.choice("sp", "matcher")
+        if name == "learned":
+            learned = load_matcher(local.family.spec)
+            links = Links(local.stored, learned, name)
+            return cls(local, model, learned, LEARNED_CHANCE, LEARNED_VERIFIED, method.embeds, links)
+        return cls(local, model, match, CHANCE, VERIFIED, method.embeds, Links(local.stored, match, name))
 
     def example(self, one: Candidate, examples: Sequence[tuple[Part, LocalFeatures]]) -> Candidate:
         """A candidate with the inliers and the outline of the example that it shows best, and what they are worth."""
@@ -63,33 +70,41 @@ class Verifier:
         nats = self._nats(features, found, centred=part.is_whole)
         return _outlined(replace(one, score=one.score + nats), found, stored.size_wh)
 
-    def region(self, source: Candidate) -> LocalFeatures:
+    def region(self, source: Candidate) -> Shown:
         """What a verified hit shows of the example."""
         stored = self.local.features(source.image)
         if stored is None:
             raise QueryError(f"image {source.image} was verified and has no local features.")
-        return stored if source.box is None else stored.cropped(source.box)
+        key = int(self.local.keys[source.image])
+        if source.box is None:
+            return Shown(key, stored, np.arange(len(stored)))
+        return Shown(key, stored.cropped(source.box), np.flatnonzero(stored.inside(source.box)))
 
-    def reached(self, region: LocalFeatures, context: Context) -> Iterator[int]:
+    def reached(self, region: Shown, context: Context) -> Iterator[int]:
         """The images that a region is most like by words, where the method compares words."""
         if self.local.kernel is not None:
-            scores = self.local.scores(region).max(axis=1)
+            scores = self.local.scores(region.features).max(axis=1)
             yield from best(scores, k=REACHED, allowed=context.allowed).images.tolist()
 
-    def linked(self, one: Candidate, source: Candidate, region: LocalFeatures) -> Candidate:
+    def linked(self, one: Candidate, source: Candidate, region: Shown) -> Candidate:
         """A candidate with the inliers that it inherits from a hit whose region it shows."""
         stored = self.local.features(one.image)
         if stored is None:
             return replace(one, inliers=0)
-        found = self._verify(region, stored)
+        known = region.own(self.links.matches(region.key, int(self.local.keys[one.image])))
+        found = self._verify(region.features, stored, known)
         inherited = passed_on(source.inliers or 0, found.inliers)
-        nats = self._nats(region, found, centred=True) * inherited / max(found.inliers, 1)
+        nats = self._nats(region.features, found, centred=True) * inherited / max(found.inliers, 1)
         return _outlined(replace(one, score=one.score + nats), replace(found, inliers=inherited), stored.size_wh)
 
     def share_something(self, one: int, other: int) -> bool:
-        """Whether two stored images show a thing that can be verified."""
+        """Whether two stored images show a thing that can be verified; asked either way, it is the same link."""
+        one, other = min(one, other), max(one, other)
         first, second = self.local.features(one), self.local.features(other)
-        return first is not None and second is not None and self._verify(first, second).inliers > 0
+        if first is None or second is None:
+            return False
+        known = self.links.matches(int(self.local.keys[one]), int(self.local.keys[other]))
+        return self._verify(first, second, known).inliers > 0
 
     def _nats(self, query: LocalFeatures, found: Verification, *, centred: bool) -> float:
         """What inliers add to a score in nats; in a whole photo (`centred`) those in its middle count most."""
@@ -98,9 +113,11 @@ class Verifier:
         places = query.keypoints[found.matches[:, 0], :2]
         return inlier_nats(centrality(places) if centred else np.ones(len(places), np.float32))
 
-    def _verify(self, query: LocalFeatures, stored: LocalFeatures) -> Verification:
+    def _verify(self, query: LocalFeatures, stored: LocalFeatures, known: Ints | None = None) -> Verification:
+        """Whether the two show one thing; `known` are their matches, where somebody has them."""
         checkpoint()
-        return verify(query, stored, model=self.model, matcher=self.matcher, chance=self.chance)
+        matcher = self.matcher if known is None else lambda *_: known
+        return verify(query, stored, model=self.model, matcher=matcher, chance=self.chance)
 
 
 def ordered(candidates: Iterable[Candidate], *, by_score: bool = False) -> tuple[Candidate, ...]:

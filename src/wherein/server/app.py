@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import numpy as np
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import FileResponse, RedirectResponse, Response
 
@@ -71,6 +72,8 @@ _ROUTES: Final = (
 def create_app(folders: Sequence[Path], settings: Settings | None = None) -> FastAPI:
     """The application that serves the collections in `folders`."""
     limits = settings or Settings()
+    if limits.segmenter:  # one that cannot be loaded is told now, not to the person who draws
+        wherein.snap(np.ones((8, 8), bool), np.zeros((8, 8, 3), np.uint8), segmenter=limits.segmenter)
     library = Library(limits)
     for folder in folders:
         library.open(folder)

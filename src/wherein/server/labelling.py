@@ -16,19 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from wherein.arrays import Mask
-from wherein.images.guided import guided
 from wherein.values.masks import from_rle, resized, to_polygons, to_rle
 
 STAGES: Final = ("annotate", "refine and inspect", "refine and inspect again")
 """Who does each is somebody else: the paper's three annotators."""
-SNAP: Final = 1 / 64
-"""How far an edge is looked for, of the image's longer side: half of what a heatmap is given; a person drew this."""
-WINDOW: Final = 3
-"""The filter's radius, of that way: an edge two steps away is found with three, and not with less."""
-ROUNDS: Final = 3
-"""Each moves the edge a part of the way; after three none moved any further."""
-FIRM: Final = 0.5
-"""What a pixel must reach after the filter to be of the thing."""
 
 Entry = dict[str, Any]
 Labels = dict[str, dict[str, list[Entry]]]
@@ -47,23 +38,6 @@ def next_pair(groups: Mapping[str, Sequence[Entry]], labels: Labels, author: str
         return None
     stage, name, _, image_id = min(waiting)
     return name, image_id, -stage
-
-
-def snapped(mask: Mask, picture: np.ndarray[Any, np.dtype[np.uint8]]) -> Mask:
-    """The mask with its edges moved to those of the picture (h, w, 3) by a guided filter; at the mask's own size."""
-    height, width = picture.shape[:2]
-    rough = resized(mask, size_wh=(width, height)).astype(np.float32)
-    radius = max(1, round(SNAP * max(width, height)))
-    firm = rough
-    for _ in range(ROUNDS):
-        firm = (guided(firm, picture, radius=WINDOW * radius) >= FIRM).astype(np.float32)
-    # Only a band around the drawn edge may move: what a person filled or left out further in stays so.
-    import cv2
-
-    kernel = np.ones((2 * radius + 1, 2 * radius + 1), np.uint8)
-    sure = cv2.erode(rough.astype(np.uint8), kernel) > 0
-    maybe = cv2.dilate(rough.astype(np.uint8), kernel) > 0
-    return resized(((firm > 0) & maybe) | sure, size_wh=(mask.shape[1], mask.shape[0]))
 
 
 def agreement(labels: Labels) -> list[dict[str, Any]]:

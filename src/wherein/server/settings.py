@@ -35,6 +35,8 @@ class Settings:
     """What runs the work of index jobs."""
     reports: Path | None = None
     """A folder of benchmark reports to browse."""
+    segmenter: str = ""
+    """What the Label view may snap masks with beside its filter: `onnx:FOLDER` or `hf:NAME`."""
     max_upload_bytes: int = 32 << 20
     max_bodies_bytes: int = 256 << 20
     """Of all requests together that are being sent or answered: eight of the largest."""

@@ -47,8 +47,8 @@ class Derived:
         except (OSError, StorageFull):
             self._memory[name] = value
 
-    def array(self, name: str, make: Callable[[], Array]) -> Array:
-        """The array of a name, computed where it is not kept."""
+    def known(self, name: str) -> Array | None:
+        """The array of a name as far as it is kept; None where it is not."""
         known: Array | None = self.recall(name)
         if known is not None:
             return known
@@ -58,6 +58,13 @@ class Derived:
             except CollectionCorrupt as error:
                 if not isinstance(error.__cause__, FileNotFoundError):  # else another handle dropped it meanwhile
                     raise
+        return None
+
+    def array(self, name: str, make: Callable[[], Array]) -> Array:
+        """The array of a name, computed where it is not kept."""
+        known = self.known(name)
+        if known is not None:
+            return known
         made = make()
         self.keep(name, made, write=lambda path: write_array(path, made))
         return made

@@ -36,6 +36,7 @@ def compact(store: Store) -> int:
         catalogue.drop_gone()
     for layer in sorted({layer for _, layer, _ in catalogue.shards()}):
         _move(store, layer, [shard for shard, _, _ in catalogue.shards(layer)])
+    store.derived.drop("*/links-*/*")  # they are named by where features lay
     store.sweep()
     return before - sum(written.bytes for _, _, written in catalogue.shards())
 

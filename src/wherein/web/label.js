@@ -208,7 +208,7 @@ async function step(view, author, given) {
     if (hit?.mask) drawing.set(hit.mask);
     else say("Nothing was found in this image: draw it yourself.", { error: true });
   };
-  const snap = async () => drawing.set(await post(at(state.collection, "/labels/snap"), { image_id: next.image_id, mask: runs(drawing.mask) }));
+  const snap = (by) => async () => drawing.set(await post(at(state.collection, "/labels/snap"), { image_id: next.image_id, mask: runs(drawing.mask), by }));
   const save = async () => {
     drawing.close();
     const body = { author, selection: next.selection, image_id: next.image_id, mask: runs(drawing.mask), seconds: (performance.now() - started) / 1000 };
@@ -224,7 +224,7 @@ async function step(view, author, given) {
       h("div", { class: "stage" }, h("img", { src: thumbUrl(state.collection, next.query.image_id, 512), alt: "The query", draggable: "false" }), outline(next.query, { box: true })),
       tools,
       h("label", { class: "row" }, "Brush ", h("input", { type: "range", min: "4", max: "96", value: "24", "aria-label": "Size of the brush", oninput: (event) => { drawing.size = Number(event.target.value); } })),
-      h("div", { class: "row wrap" }, button("Propose", propose), button("Snap to edges", snap), button("Undo", async () => drawing.undo()), button("Clear", async () => drawing.clear())),
+      h("div", { class: "row wrap" }, button("Propose", propose), button("Snap to edges", snap("edges")), ...(next.segmenter ? [button("Snap by the segmenter", snap("segmenter"))] : []), button("Undo", async () => drawing.undo()), button("Clear", async () => drawing.clear())),
       h("div", { class: "row wrap" }, h("span", { class: "grow" }), button("Save and go on", save, "solid")))));
   drawing.line.focus();
 }

@@ -72,8 +72,8 @@ def _raw(sentence: Any, *, where: str) -> str:
     return text
 
 
-def load_crossmodal(root: Path, *, language: str) -> Captioned:
-    """The captions of one language; images are KEY.jpg in images/."""
+def load_crossmodal(root: Path, *, language: str, only_first: bool = False) -> Captioned:
+    """The captions of one language, or the first of each image alone; images are KEY.jpg in images/."""
     if language not in LANGUAGES:
         raise SpecError(f"--language {language} is none of {', '.join(LANGUAGES)}, all")
     places = [root / name for name in CAPTION_FILES]
@@ -89,7 +89,7 @@ def load_crossmodal(root: Path, *, language: str) -> Captioned:
         texts = spoken.get("caption") if isinstance(spoken, dict) else None
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise DataError(f'{where}: {{"{language}": {{"caption": […]}}}} is needed')
-        captions += [(image_id, text) for text in texts]
+        captions += [(image_id, text) for text in (texts[:1] if only_first else texts)]
     if not captions:
         raise DataError(f"{path} has no caption in {language}")
     return Captioned(images, tuple(captions))

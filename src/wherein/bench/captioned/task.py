@@ -23,6 +23,9 @@ ENGLISH: Final = "en"
 LANGUAGE: Final = Option(
     "language", "a code such as de (default en), or all for the mean of 36 languages", default=ENGLISH
 )
+CAPTIONS: Final = Option(
+    "captions", "which of an image are asked (others ask the first)", choices=("all", "first"), default="all"
+)
 SPLIT: Final = Option("split", "what is searched", choices=SPLITS, default=SPLITS[0])
 """Which images are searched."""
 FOLD: Final = 1000
@@ -40,14 +43,15 @@ class CaptionedTask(Task):
 
     @classmethod
     def takes(cls, benchmark: str, /) -> tuple[Option, ...]:
-        """A language of Crossmodal-3600, a split of the others."""
-        return (LANGUAGE,) if benchmark == "xm3600" else (SPLIT,)
+        """A language and captions of Crossmodal-3600, a split of the others."""
+        return (LANGUAGE, CAPTIONS) if benchmark == "xm3600" else (SPLIT,)
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Variant) -> "CaptionedTask":
         """Read the captions of the split (Karpathy) or the language (Crossmodal-3600)."""
         if benchmark == "xm3600":
-            return cls(benchmark, load_crossmodal(data, language=options.language or ENGLISH))
+            first = options.captions == "first"
+            return cls(benchmark, load_crossmodal(data, language=options.language or ENGLISH, only_first=first))
         return cls(benchmark, load_karpathy(data, name=benchmark, split=options.split or SPLITS[0]))
 
     def images(self) -> dict[str, Path]:

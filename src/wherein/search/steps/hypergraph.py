@@ -57,6 +57,7 @@ class Hypergraph(SearchStep):
         if context.method.choice(self.name, "community") == "selected":
             start = surest_community(verifier, ranked.candidates[:GROUPED], start)
         heirs = _spread(verifier, context, ranked, start)
+        verifier.links.keep()
         return with_heirs(ranked, heirs, evidence=verifier.evidence)
 
 

@@ -46,6 +46,7 @@ class Propagate(SearchStep):
                 found = verifier.linked(one, source, region)
                 if (found.inliers or 0) > (heirs[image].inliers or 0 if image in heirs else 0):
                     heirs[image] = found
+        verifier.links.keep()
         return with_heirs(ranked, heirs, evidence=verifier.evidence)
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import io
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
+import anyio
 import numpy as np
 import PIL.Image
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import Field
 
+import wherein
 from wherein.errors import InputError
 from wherein.server import documents, labelling
-from wherein.server.library import Served
+from wherein.server.library import Library, Served
 from wherein.server.problems import Problem
-from wherein.server.routes import ServedHere
+from wherein.server.routes import LibraryHere, ServedHere
 from wherein.server.shapes import ImageId, ItemIn, MaskOut, Name, Shape
 from wherein.values.masks import from_rle
 
@@ -37,6 +39,8 @@ class PairOut(Shape):
     """What the stage before drew."""
     left: int
     """Pairs that still miss a stage."""
+    segmenter: bool = False
+    """Whether the server has a segmenter to snap with."""
 
 
 class LabelIn(Shape):
@@ -54,6 +58,8 @@ class SnapIn(Shape):
 
     image_id: ImageId
     mask: MaskOut
+    by: Literal["edges", "segmenter"] = "edges"
+    """A guided filter, or the segmenter that the server was started with."""
 
 
 class AgreementOut(Shape):
@@ -64,13 +70,13 @@ class AgreementOut(Shape):
 
 
 @router.get("/collections/{name}/labels/next")
-def next_label(served: ServedHere, author: Annotated[Name, Query()]) -> PairOut:
+def next_label(served: ServedHere, library: LibraryHere, author: Annotated[Name, Query()]) -> PairOut:
     """A pair that this author has not worked on, those furthest on first."""
-    return _next(served, author)
+    return _next(served, library, author)
 
 
 @router.post("/collections/{name}/labels", status_code=201)
-async def label(served: ServedHere, asked: LabelIn) -> PairOut:
+async def label(served: ServedHere, library: LibraryHere, asked: LabelIn) -> PairOut:
     """Keep a mask as the next stage of its pair; the author's next pair comes back."""
     await served.reading(lambda found: found.details(asked.image_id))
     _mask(asked.mask)
@@ -84,18 +90,22 @@ async def label(served: ServedHere, asked: LabelIn) -> PairOut:
         if len(entries) >= len(labelling.STAGES):
             raise Problem(409, "all three stages of this pair are done.")
         entries.append({"author": asked.author, "mask": asked.mask.model_dump(), "seconds": asked.seconds})
-    return _next(served, asked.author)
+    return _next(served, library, asked.author)
 
 
 @router.post("/collections/{name}/labels/snap")
-async def snap(served: ServedHere, asked: SnapIn) -> MaskOut:
-    """The mask with its edges moved to those of the image, within a band around them."""
+async def snap(served: ServedHere, library: LibraryHere, asked: SnapIn) -> MaskOut:
+    """The mask with its edges moved to those of the image, by a filter or by the server's segmenter."""
+    mask, segmenter = _mask(asked.mask), library.settings.segmenter if asked.by == "segmenter" else ""
+    if asked.by == "segmenter" and not segmenter:
+        raise Problem(422, "this server has no segmenter: start it with --segmenter onnx:FOLDER, or snap by edges.")
     thumb = await served.reading(lambda found: found.thumb(asked.image_id))
     if thumb is None:
         raise Problem(422, f"{asked.image_id} has no thumbnail to look for edges in: index with the layer thumbs.")
     with PIL.Image.open(io.BytesIO(thumb)) as opened:
         picture = np.asarray(opened.convert("RGB"))
-    return MaskOut.model_validate(labelling.kept(labelling.snapped(_mask(asked.mask), picture)))
+    snapped = await anyio.to_thread.run_sync(lambda: wherein.snap(mask, picture, segmenter=segmenter))
+    return MaskOut.model_validate(labelling.kept(snapped))
 
 
 @router.get("/collections/{name}/labels/agreement")
@@ -119,7 +129,8 @@ async def export_labels(served: ServedHere) -> Response:
     return Response(labelling.exported(groups, labels, sizes), media_type="application/zip", headers=headers)
 
 
-def _next(served: Served, author: str) -> PairOut:
+def _next(served: Served, library: Library, author: str) -> PairOut:
+    known = bool(library.settings.segmenter)
     groups, labels = documents.read(served, "selections", {}), documents.read(served, "labels", {})
     left = sum(
         len(labels.get(name, {}).get(item["image_id"], [])) < len(labelling.STAGES)
@@ -128,7 +139,9 @@ def _next(served: Served, author: str) -> PairOut:
     )
     pair = labelling.next_pair(groups, labels, author)
     if pair is None:
-        return PairOut(selection=None, query=None, image_id=None, stage=0, doing="", mask=None, left=left)
+        return PairOut(
+            selection=None, query=None, image_id=None, stage=0, doing="", mask=None, left=left, segmenter=known
+        )
     name, image_id, stage = pair
     done = labels.get(name, {}).get(image_id, [])
     return PairOut(
@@ -139,6 +152,7 @@ def _next(served: Served, author: str) -> PairOut:
         doing=labelling.STAGES[stage],
         mask=MaskOut.model_validate(done[-1]["mask"]) if done else None,
         left=left,
+        segmenter=known,
     )
 
 
