@@ -289,6 +289,10 @@ def test_the_page_draws_pairs_with_what_is_true_and_what_was_found(tmp_path: Pat
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count('"pair 0_1":"data:image/webp') == 1
     assert page.count('"q0":"data:image/webp') == 1
+    evaluation = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    for query in evaluation["queries"]:
+        shown = [pair["image_id"] for key in ("best_pairs", "worst_pairs") for pair in query["detail"].get(key, [])]
+        assert len(shown) == len(set(shown))  # each pair once, the better half first
     assert "worst_pairs" in page
 
 

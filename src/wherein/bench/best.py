@@ -41,12 +41,14 @@ def best_page(folders: Sequence[Path], *, queries: Sequence[str] = (), k: int = 
         rows = "".join(_row(run, found[name], files, pictures, k=k) for run, found in zip(runs, by_run, strict=True))
         sections.append(section(name, f'<div class="scroll"><table class="best"><tbody>{rows}</tbody></table></div>'))
     title = f"The first {k} of {len(runs)} methods"
-    return page(title=title, subtitle=runs[0].evaluation.benchmark, sections=[_STYLE, *sections])
+    said = f"{runs[0].evaluation.benchmark} · a green frame: right"
+    return page(title=title, subtitle=said, sections=[_STYLE, *sections])
 
 
 _STYLE: Final = (
     "<style>.best img{height:96px;max-width:170px;object-fit:cover;display:block;border-radius:5px;"
-    "border:3px solid var(--rule)}.best .right img{border-color:var(--good)}.best td{vertical-align:top}"
+    "border:3px solid var(--rule)}.best .right img{border-color:var(--good)}"
+    ".best td{vertical-align:top;text-align:left}"
     ".best small{display:block;max-width:170px;overflow:hidden;text-overflow:ellipsis;color:var(--soft)}</style>"
 )
 

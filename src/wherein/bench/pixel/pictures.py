@@ -39,7 +39,7 @@ def pair_pictures(
     chosen = {one.query_id: one for one in (*scored[:MOST_QUERIES], *scored[-MOST_QUERIES:])}
     made: dict[str, str] = {}
     for one in chosen.values():
-        for entry in (*one.detail.get("best_pairs", ())[:6], *one.detail.get("worst_pairs", ())[:6]):
+        for entry in (*one.detail.get("best_pairs", ()), *one.detail.get("worst_pairs", ())):
             query, _, image = str(entry.get("picture", "")).removeprefix("pair ").partition("_")
             if query.isdigit() and image.isdigit() and (int(query), int(image)) in labels:
                 pair = int(query), int(image)

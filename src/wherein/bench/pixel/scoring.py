@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wherein.bench import metrics
-from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
+from wherein.bench.evaluation import Evaluation, Line, QueryScore
 from wherein.bench.overlap import polygon_ious, region_ious
 from wherein.bench.pixel import dataset as pixel
 from wherein.bench.pixel.pictures import pair_name
@@ -17,8 +17,8 @@ from wherein.bench.revisited import dataset as revisited
 from wherein.errors import DataError
 
 LEVELS: Final = ("medium", "hard")
-WORST: Final = 6
-"""Pairs with the lowest IoU that are kept of every query."""
+SHOWN: Final = 6
+"""Pairs with the highest and with the lowest IoU that are kept of every query, at most so many of each."""
 
 Ious = Mapping[pixel.Pair, tuple[float, float]]
 
@@ -219,5 +219,7 @@ def _query_score(truth: pixel.PixelRetrieval, ious: Ious, number: int) -> QueryS
         }
         for (box, mask), image in pairs_by_iou
     ]
-    detail = {"query": query.image, "best_pairs": listed[:DETAIL_LIMIT], "worst_pairs": listed[::-1][:WORST]}
+    best = listed[: min(SHOWN, (len(listed) + 1) // 2)]  # each pair is shown once
+    worst = listed[len(best) :][::-1][:SHOWN]
+    detail = {"query": query.image, "best_pairs": best, **({"worst_pairs": worst} if worst else {})}
     return QueryScore(str(number), query.image, figures, detail)
