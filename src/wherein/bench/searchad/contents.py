@@ -10,6 +10,8 @@ from wherein.bench.searchad import dataset as searchad
 from wherein.bench.tables import Table
 from wherein.errors import DataError
 
+FIGURE_3: Final = "the paper: CODA's classes are about ten times rarer than BDD100K's, SearchAD's often ten times more"
+"""What the text says of Figure 3, whose curves are in its picture only."""
 RAREST: Final = 30
 """Labels in the chart of the rarest, as many as the paper's Figure 2 shows."""
 
@@ -44,7 +46,7 @@ def contents(root: Path) -> Contents:
     charts = (
         Chart("rarest", f"The {RAREST} rarest labels: images that show one", bars(
             rarest, label="images per label", groups=searchad.CATEGORIES)),
-        Chart("frequencies", "Share of images per label, most frequent first", decline(
+        Chart("frequencies", f"Share of images per label, most frequent first ({FIGURE_3})", decline(
             {f"SearchAD, {' and '.join(splits)}": list(rare.values())}, label="share of images per label",
             unit="labels, most frequent first")),
         Chart("sizes", "Size of boxes by category: half of them in the box, eight tenths between the whiskers", boxes(
