@@ -2,6 +2,7 @@
 
     pip install -r benchmarks/requirements.txt
     python benchmarks/search.py [--images 79000] [--vectors 32] [--dim 768] [--rows FILE.npy] [--engines …] [--json]
+    python benchmarks/search_page.py RUN.json …     # docs/results/search.md and its plots, from what --json printed
 
 Every engine runs in a process of its own, alone, over the same rows (made up by benchmarks/clustered.py, or a file
 (n, v, d)), at the cheapest of its settings whose recall@100 of images is at least 0.99, or at its best one. A figure is
@@ -37,20 +38,23 @@ def main() -> None:
     if asked.engine:
         print(json.dumps(measured(asked)))
         return
-    with tempfile.TemporaryDirectory(dir=asked.scratch) as home:
-        rows, truth = asked.rows or Path(home) / "rows.npy", Path(home) / "truth.npz"
-        if asked.rows is None:
+    with tempfile.TemporaryDirectory() as made:
+        home = asked.scratch or Path(made)
+        shape = f"{asked.images}x{asked.vectors}x{asked.dim}" if asked.rows is None else asked.rows.stem
+        rows, truth = asked.rows or home / f"{shape}.npy", home / f"{shape}.{asked.queries}.truth.npz"
+        if not rows.exists():
             write_rows(rows, images=asked.images, vectors=asked.vectors, dim=asked.dim)
-        queries = queries_of(rows, asked)
-        np.savez(truth, queries=queries, best=exact(np.load(rows, mmap_mode="r"), queries))
+        if not truth.exists():
+            queries = queries_of(rows, asked)
+            np.savez(truth, queries=queries, best=exact(np.load(rows, mmap_mode="r"), queries))
         speed = bandwidth()
         engines = {}
         for name in asked.engines.split(","):
-            engines[name] = run(name, rows, truth)
-            if not asked.json:
-                print(line(name, engines[name], engines.get("numpy"), speed, rows), flush=True)
+            engines[name] = run(name, rows, truth, limit=asked.limit)
+            print(line(name, engines[name], engines.get("numpy"), speed, rows), flush=True, file=sys.stderr)
+        shape_of = np.load(rows, mmap_mode="r").shape
     if asked.json:
-        print(json.dumps({"engines": engines, "bandwidth_gb_s": speed}))
+        print(json.dumps({"engines": engines, "bandwidth_gb_s": speed, "shape": shape_of, "rows": shape}))
 
 
 def arguments() -> argparse.Namespace:
@@ -62,7 +66,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=Path, help="Vectors (n, v, d) from a file instead.")
     parser.add_argument("--queries", type=int, default=62)
     parser.add_argument("--engines", default=",".join(ENGINES))
-    parser.add_argument("--scratch", type=Path, help="Where the rows are written while it runs.")
+    parser.add_argument("--scratch", type=Path, help="Where rows and truth stay for the next run.")
+    parser.add_argument("--limit", type=int, default=600, help="Seconds that an engine may take in all.")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     parser.add_argument("--truth", type=Path, help=argparse.SUPPRESS)
@@ -91,10 +96,13 @@ def exact(rows: Any, queries: Floats) -> Ints:
     return np.argsort(-scores.max(axis=1), axis=0, kind="stable")[:DEEP].T
 
 
-def run(name: str, rows: Path, truth: Path) -> dict[str, Any]:
+def run(name: str, rows: Path, truth: Path, *, limit: int) -> dict[str, Any]:
     """One engine in a process of its own."""
     command = [sys.executable, __file__, "--engine", name, "--rows", str(rows), "--truth", str(truth)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"error": f"not built and asked within {limit} s"}
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -109,12 +117,17 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
     started = time.perf_counter()
     engine.build(rows)
     build = time.perf_counter() - started
-    setting: dict[str, Any] = {}
+    setting, sweep = dict[str, Any](), list[dict[str, Any]]()
     for setting in engine.settings:
         if setting:
             engine.use(setting)
-        found = [engine.ask(query, DEEP) for query in queries[:TRIED]]
-        if recall(found, truth[:TRIED]) >= WANTED:
+        found, times = list[Ints](), list[float]()
+        for query in queries[:TRIED]:
+            before = time.perf_counter()
+            found.append(engine.ask(query, DEEP))
+            times.append(time.perf_counter() - before)
+        sweep.append({"recall": recall(found, truth[:TRIED]), "ms": 1000 * median(times), **setting})
+        if sweep[-1]["recall"] >= WANTED:
             break
     clock, processor, answers = list[float](), list[float](), list[Ints]()
     for query in queries[TRIED:]:
@@ -130,6 +143,7 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
         "build_s": round(build, 1),
         "rss_mb": anonymous_mb(),
         "setting": setting,
+        "sweep": sweep,
     }
 
 

@@ -27,6 +27,13 @@ def images_of(rows: Ints, vectors: int, k: int) -> Ints:
     return images[np.sort(first)][:k]
 
 
+def reranked(found: Ints, flat: npt.NDArray[np.float16], query: Floats) -> Ints:
+    """Rows in the order of their exact scores: what anybody does with the best of a quantised index."""
+    found = found[found >= 0]
+    scores = np.asarray(flat[np.sort(found)], np.float32) @ query
+    return np.sort(found)[np.argsort(-scores, kind="stable")]
+
+
 def blocks_of(flat: npt.NDArray[np.float16]) -> Iterator[tuple[int, Floats]]:
     """(first row, rows as float32), a block at a time."""
     for start in range(0, len(flat), BLOCK):
@@ -83,29 +90,51 @@ class Faiss:
         return images_of(self.index.search(query[None], self.count)[1][0], self.vectors, k)
 
     def size(self) -> int:
-        """Bytes of the serialised index."""
+        """Bytes of the rows' codes; what else it keeps is small beside them."""
         import faiss
 
-        return len(faiss.serialize_index(self.index))
+        codes = faiss.downcast_index(self.index)
+        width = codes.code_size + (8 if isinstance(codes, faiss.IndexIVF) else 0)  # and the number of the row
+        return int(width * self.index.ntotal)
+
+
+def probed(*probes: int) -> tuple[dict[str, Any], ...]:
+    """Settings of an index of clusters, the cheaper first."""
+    return tuple({"probes": some, "rows": rows} for some in probes for rows in (1000, 4000))
 
 
 class FaissIvf(Faiss):
-    """Clusters of rows at 8 bits a number."""
+    """Clusters of rows at 8 bits a number; the best are scored again."""
 
     factory = "IVF1024,SQ8"
-    settings = tuple({"probes": probes, "rows": 1000} for probes in (8, 16, 32, 64, 128, 256))
+    settings = probed(8, 16, 32, 64, 128, 256)
+
+    def build(self, rows: npt.NDArray[np.float16]) -> None:
+        """As ever, and keep the rows that score again."""
+        super().build(rows)
+        self.flat = rows.reshape(-1, rows.shape[-1])
+
+    def ask(self, query: Floats, k: int) -> Ints:
+        """The images of the best rows."""
+        found = self.index.search(query[None], self.count)[1][0]
+        return images_of(reranked(found, self.flat, query), self.vectors, k)
+
+    def size(self) -> int:
+        """Bytes of the serialised index and of the rows that score again."""
+        return super().size() + int(self.flat.nbytes)
 
 
 class Usearch:
     """A graph over rows at 8 bits a number."""
 
-    settings: tuple[dict[str, Any], ...] = tuple({"expansion": width, "rows": 1000} for width in (1000, 2000, 4000))
+    settings: tuple[dict[str, Any], ...] = tuple({"expansion": width, "rows": width} for width in (1000, 2000, 4000))
 
     def build(self, rows: npt.NDArray[np.float16]) -> None:
         """Add every row to the graph."""
         from usearch.index import Index
 
         flat, self.vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
+        self.flat = flat
         self.index = Index(ndim=rows.shape[-1], metric="ip", dtype="i8")
         for start, some in blocks_of(flat):
             self.index.add(np.arange(start, start + len(some)), some)
@@ -116,11 +145,12 @@ class Usearch:
 
     def ask(self, query: Floats, k: int) -> Ints:
         """The images of the best rows."""
-        return images_of(self.index.search(query, self.count).keys.astype(np.int64), self.vectors, k)
+        found = self.index.search(query, self.count).keys.astype(np.int64)
+        return images_of(reranked(found, self.flat, query), self.vectors, k)
 
     def size(self) -> int:
         """Bytes of the serialised index."""
-        return int(self.index.serialized_length)
+        return int(self.index.serialized_length) + int(self.flat.nbytes)
 
 
 class Turbovec:
@@ -144,8 +174,7 @@ class Turbovec:
     def ask(self, query: Floats, k: int) -> Ints:
         """The best rows by 2 bits, ordered by all."""
         found = np.asarray(self.index.search(query[None], self.count)[1][0], np.int64)
-        scores = np.asarray(self.flat[found], np.float32) @ query
-        return images_of(found[np.argsort(-scores)], self.vectors, k)
+        return images_of(reranked(found, self.flat, query), self.vectors, k)
 
     def size(self) -> int:
         """Bytes of the serialised index and of the rows that score again."""
@@ -153,9 +182,9 @@ class Turbovec:
 
 
 class LanceDb:
-    """Clusters of rows at 8 bits a number, in files."""
+    """Clusters of rows at 8 bits a number, in files: its graphs take longer to build than all the others together."""
 
-    settings: tuple[dict[str, Any], ...] = tuple({"probes": probes, "rows": 1000} for probes in (16, 32, 64, 128, 256))
+    settings: tuple[dict[str, Any], ...] = probed(8, 16, 32, 64, 128, 256)
 
     def build(self, rows: npt.NDArray[np.float16]) -> None:
         """Write a table and index it."""
@@ -163,6 +192,7 @@ class LanceDb:
         import pyarrow as pa
 
         flat, self.vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
+        self.flat = flat
         self.home = tempfile.TemporaryDirectory()
         schema = pa.schema([("id", pa.int64()), ("vector", pa.list_(pa.float32(), rows.shape[-1]))])
 
@@ -172,7 +202,7 @@ class LanceDb:
                 yield pa.RecordBatch.from_arrays([pa.array(np.arange(start, start + len(some))), values], schema=schema)
 
         self.table = lancedb.connect(self.home.name).create_table("rows", batches(), schema=schema)
-        self.table.create_index(metric="dot", index_type="IVF_HNSW_SQ", num_partitions=256, vector_column_name="vector")
+        self.table.create_index(metric="dot", index_type="IVF_SQ", num_partitions=1024, vector_column_name="vector")
 
     def use(self, setting: dict[str, Any]) -> None:
         """Ask with a setting from now on."""
@@ -180,12 +210,55 @@ class LanceDb:
 
     def ask(self, query: Floats, k: int) -> Ints:
         """The images of the best rows."""
-        found = self.table.search(query).metric("dot").nprobes(self.probes).ef(self.count).limit(self.count)
-        return images_of(found.select(["id"]).to_arrow()["id"].to_numpy(), self.vectors, k)
+        found = self.table.search(query).distance_type("dot").nprobes(self.probes).limit(self.count)
+        rows = found.select(["id"]).to_arrow()["id"].to_numpy()
+        return images_of(reranked(rows, self.flat, query), self.vectors, k)
 
     def size(self) -> int:
         """Bytes of its files."""
         return sum(path.stat().st_size for path in Path(self.home.name).rglob("*") if path.is_file())
+
+
+class RabitqLib:
+    """Clusters of rows at 2 bits a number, by the authors of RaBitQ."""
+
+    settings: tuple[dict[str, Any], ...] = probed(8, 16, 32, 64, 128)
+
+    def build(self, rows: npt.NDArray[np.float16]) -> None:
+        """Clusters by faiss, from a sample; rows are added in blocks."""
+        import faiss
+        from rabitqlib import IvfIndex
+
+        flat, self.vectors, dim = rows.reshape(-1, rows.shape[-1]), rows.shape[1], rows.shape[-1]
+        self.flat = flat
+        clusters = min(1024, max(1, len(flat) // 64))
+        trained = faiss.Kmeans(dim, clusters, niter=10, seed=0)
+        trained.train(np.asarray(flat[:: max(1, len(flat) // BLOCK)], np.float32))
+        self.index = IvfIndex(dim, min(BLOCK, len(flat)), clusters, 2, metric="ip")  # more are added later
+        for start, some in blocks_of(flat):
+            if start:
+                self.index.add(some, num_threads=2, fast_quantization=True)
+                continue
+            nearest = trained.index.search(some, 1)[1][:, 0].astype(np.uint32)
+            self.index.build(some, trained.centroids, nearest, num_threads=2, fast_quantization=True)
+
+    def use(self, setting: dict[str, Any]) -> None:
+        """Ask with a setting from now on."""
+        self.probes, self.count = setting["probes"], setting["rows"]
+
+    def ask(self, query: Floats, k: int) -> Ints:
+        """The images of the best rows."""
+        found = self.index.search(query[None], self.count, self.probes)
+        rows = next(own for own in found if np.asarray(own).dtype.kind in "ui")
+        found = np.asarray(rows, np.int64)[0]
+        return images_of(reranked(found[found < len(self.flat)], self.flat, query), self.vectors, k)
+
+    def size(self) -> int:
+        """Bytes of its file."""
+        with tempfile.TemporaryDirectory() as home:
+            path = Path(home) / "index"
+            self.index.save(str(path))
+            return path.stat().st_size + int(self.flat.nbytes)
 
 
 class Wherein:
@@ -230,5 +303,6 @@ ENGINES: dict[str, type] = {
     "usearch": Usearch,
     "lancedb": LanceDb,
     "turbovec": Turbovec,
+    "rabitqlib": RabitqLib,
     "wherein": Wherein,
 }

@@ -127,3 +127,19 @@ def test_words_and_thresholds_of_a_detector_are_counted(searchad_data: Path) -> 
     assert prompts_page(seen, label=BALL, detector="word:one").count("<figcaption>") == 4
     with pytest.raises(DataError, match="has no query for 'Ball'"):
         look(searchad_data, "Ball", OneWord())
+
+
+def test_a_run_is_timed_with_and_without_an_index(
+    searchad_data: Path, tmp_path: Path, go: Go, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"seconds per query": 30.0, "setup seconds": 1.0, "seconds per image": 5.0}
+    monkeypatch.setattr("wherein.bench.searchad.task.detector_times", lambda _images: row)  # the real one takes minutes
+    found = go("searchad", searchad_data, tmp_path / "out", timing=True).scores["search time"]
+    assert list(found) == ["no index", "compressed index", "grounded detector"]
+    plain, coded = found["no index"], found["compressed index"]
+    assert plain["MAP"] == coded["MAP"] > 0  # so few images are all compared
+    assert coded["MAP lost"] == 0
+    assert min(plain["seconds per query"], coded["seconds per query"], plain["setup seconds"]) > 0
+    plainly = go("searchad", searchad_data, tmp_path / "plain").scores
+    assert "search time" not in plainly
+    assert plainly["overall"]["MAP"] == plain["MAP"]

@@ -12,8 +12,8 @@ from wherein import Box, Part
 from wherein.arrays import Floats
 from wherein.index.cells import Cells, PlaceRows, lengths_of, sixths
 from wherein.index.exact import ExactRows
+from wherein.index.rows import in_memory
 from wherein.search.scorers import RowScorer, SampledScorer, Share, SumScorer
-from wherein.search.views import in_memory
 from wherein.search.words.patches import PatchGrids, PatchScorer
 from wherein.search.words.static import WHOLE_SHARE, CellScorer
 from wherein.values.region import Grid

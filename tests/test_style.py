@@ -11,8 +11,8 @@ import wherein
 from wherein.arrays import Floats
 from wherein.demo import PHOTOS
 from wherein.encoders import load
+from wherein.index.rows import in_memory
 from wherein.search.style import RAMP, Drawn, asks_for_style, photo_direction, style_note
-from wherein.search.views import in_memory
 
 
 @pytest.fixture(scope="module")

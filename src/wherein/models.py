@@ -14,6 +14,8 @@ from wherein.encoders import DEVICE_VARIABLE, describe_families, families_that_n
 from wherein.encoders.known import DEFAULT, HEADER, KNOWN, columns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from wherein.encoders.export import Exported
 
 __all__ = [
@@ -28,8 +30,16 @@ __all__ = [
     "families_that_name_no_model",
     "load",
     "load_detector",
+    "untrained_grounding_dino",
     "use_models",
 ]
+
+
+def untrained_grounding_dino(*, size_hw: tuple[int, int], prompt: Sequence[int]) -> Callable[[], None] | None:
+    """Looks at one blank image each time it is called, with random weights of the real size; None without `hf`."""
+    from wherein.encoders.hf.untrained import untrained_grounding_dino as made
+
+    return made(size_hw=size_hw, prompt=prompt)
 
 
 def use_models(*, device: str | None, trust_remote_code: bool) -> None:

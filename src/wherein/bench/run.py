@@ -102,8 +102,9 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     journal.cost(peak_memory_bytes=peak_memory())
     answers = Answers(image_ids=image_ids, kept=journal, out=plan.out / "predictions")
     scored = task.evaluate(answers)
+    times = task.search_times(plan.indexed / "collection", method, answers.out)
     setup = SetupLog(plan.indexed / "setup.ndjson").seconds(encoder=encoder)
-    scores = {**scored.scores, "timing": journal.timing(setup_seconds=setup), "bytes_per_image": size}
+    scores = {**scored.scores, **times, "timing": journal.timing(setup_seconds=setup), "bytes_per_image": size}
     added = len(set(image_ids).difference(task.images()))
     conditions = run_conditions(plan.benchmark, plan.options.given(), distractors=added)
     evaluation = replace(

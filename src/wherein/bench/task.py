@@ -135,6 +135,7 @@ class Variant:
     protocol: str | None = None
     size_thirds: bool | None = None
     confusion: bool | None = None
+    timing: bool | None = None
     box_statistics: bool | None = None
     train: str | None = None
     unseen: tuple[str, ...] | None = None
@@ -238,6 +239,10 @@ class Task(ABC):
 
     def pictures(self, _evaluation: Evaluation, _answers: Answers, /) -> dict[str, str]:
         """Pictures that the details of queries name (under `picture`), as data URIs; none unless a task draws some."""
+        return {}
+
+    def search_times(self, _collection: Path, _method: Method, _out: Path, /) -> dict[str, Any]:
+        """Figures of how long the collection in a folder takes to be searched; none unless a task measures some."""
         return {}
 
     def tags(self) -> Mapping[str, Sequence[str]]:

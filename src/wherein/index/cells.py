@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -70,56 +70,76 @@ class PlaceRows:
             yield self.images[some], self.values[self.rows[some, None], places].astype(np.float32)
 
     def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[Ints, Floats]]:
-        """(images (b,), products with queries (b, chosen places, m)); rows that follow each other are not copied."""
+        """(images (b,), products with queries (chosen places, m, b)); rows that follow each other are not copied."""
         together, every = is_run(self.rows), len(places) == self.values.shape[1]
         size = self.values.shape[-1] * (len(places) if every else 1)
         step = max(1, 4 * BLOCK_VALUES // size)
         for start in range(0, len(self.rows), step):
             rows = self.rows[start : start + step]
             own = self.values[rows[0] : rows[-1] + 1] if together else self.values[rows] if every else None
-            found = np.empty((len(rows), len(places), len(queries)), np.float32)
+            found = np.empty((len(places), len(queries), len(rows)), np.float32)
             for column, query in enumerate(queries):
                 if every and own is not None:
                     products = query.products(own.reshape(-1, own.shape[-1])).reshape(len(rows), -1)
-                    found[..., column] = query.step * products
+                    np.multiply(products.T, query.step, out=found[:, column])
                     continue
                 for number, place in enumerate(places.tolist()):
                     values = self.values[rows, place] if own is None else own[:, place]
-                    found[:, number, column] = query.step * query.products(values)
+                    np.multiply(query.products(values), query.step, out=found[number, column])
             yield self.images[start : start + step], found
 
     def of(self, numbered: Ints) -> PlaceRows:
         """The rows of some images alone; `numbered` (images,) is the new number of each, −1 for those left out."""
         kept = np.flatnonzero(numbered[self.images] >= 0)
+        if len(kept) == len(self.rows):
+            return PlaceRows(self.values, self.rows, numbered[self.images])
         return PlaceRows(self.values, self.rows[kept], numbered[self.images[kept]])
+
+
+class StoredPlaces(Protocol):
+    """Rows of places of some images, exact or rough."""
+
+    def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[Ints, Floats]]:
+        """(images (b,), products with queries (chosen places, m, b))."""
+
+    def of(self, numbered: Ints) -> StoredPlaces:
+        """The rows of some images alone; `numbered` (images,) is the new number of each, −1 for those left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
     """The cells of a grid in every image, each the mean of some places of it, of unit length."""
 
-    stored: Sequence[PlaceRows]
+    stored: Sequence[StoredPlaces]
     shares: Floats
     """(cells, places): what each cell takes of each place"""
     lengths: Floats
     """(cells, images): how long each mean is before it is scaled"""
+    directions: Floats | None = None
+    """(d, c): the directions that places are kept in; None where they are kept whole"""
 
     def cosines(self, queries: Floats, chosen: Sequence[int], images: Ints) -> Floats:
         """(m, d) queries with the chosen cells of some images: (chosen, m, images); 0 where a cell shows nothing."""
-        shares = self.shares[list(chosen)]
+        every = len(chosen) == len(self.shares)
+        shares, lengths = self.shares[list(chosen)], self.lengths if every else self.lengths[list(chosen)]
         places = np.flatnonzero(shares.any(axis=0))
-        found = np.zeros((len(images), len(chosen), len(queries)), np.float32)
-        asked = [Int8Query.of(query) for query in queries]
+        taken = shares[:, places]
+        alone = taken.shape[0] == taken.shape[1] and np.allclose(taken, np.eye(len(taken)), atol=1e-6)
+        found = np.zeros((len(chosen), len(queries), len(images)), np.float32)
+        asked = [Int8Query.of(own) for own in (queries if self.directions is None else queries @ self.directions)]
         numbered = np.full(self.lengths.shape[1], -1, np.int64)
         numbered[images] = np.arange(len(images))
 
-        def look(stored: PlaceRows) -> None:
+        def look(stored: StoredPlaces) -> None:
             for some, products in stored.of(numbered).products(places, asked):
-                found[some] = np.tensordot(products, shares[:, places], axes=(1, 1)).transpose(0, 2, 1)
+                means = products if alone else np.tensordot(taken, products, axes=1)
+                numbers = images[some]
+                own = lengths[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else lengths[:, numbers]
+                means /= np.maximum(own[:, None], 1e-12)
+                found[..., slice(some[0], some[-1] + 1) if is_run(some) else some] = means
 
         in_parallel(look, self.stored)
-        lengths = np.maximum(self.lengths[list(chosen)][:, None, images], 1e-12)
-        return np.asarray(found.transpose(1, 2, 0) / lengths, np.float32)
+        return found
 
 
 def shares_of(cells: Sequence[Box]) -> Floats:

@@ -60,3 +60,10 @@ def _dots(rows: Array, vector: Array) -> Floats:
         return np.zeros(0, np.float32)
     # An array of its own: given ours as `out`, simsimd 6.5 returns a None that it does not own, and Python aborts.
     return np.asarray(simsimd.dot(rows, vector, out_dtype="float32"))
+
+
+def quantise_int8(vectors: Array) -> Array:
+    """(n, d) directions as int8, the largest number of each 127."""
+    values = np.asarray(vectors, np.float32)
+    largest = np.abs(values).max(axis=-1, keepdims=True, initial=1e-12)
+    return np.asarray(np.rint(values * (127 / largest)), np.int8)

@@ -93,8 +93,12 @@ class Places:
 def places_of(found: Sequence[tuple[int, int, int, str | None]]) -> Places:
     """The places of rows as the catalogue gives them: (image, shard, row, box), by image_id."""
     rows = np.array([row[:3] for row in found], np.int64).reshape(-1, 3)
+    return places_of_rows(rows, [None if row[3] is None else Box.parse(row[3]) for row in found])
+
+
+def places_of_rows(rows: Ints, boxes: list[Box | None]) -> Places:
+    """The places of rows (n, 3), as in `Places`, and the box of each."""
     first = np.r_[True, rows[1:, 0] != rows[:-1, 0]] if len(rows) else np.zeros(0, np.bool_)
-    boxes = [None if row[3] is None else Box.parse(row[3]) for row in found]
     return Places(rows, boxes, rows[first, 0], np.cumsum(first) - 1)
 
 
@@ -178,3 +182,21 @@ def by_shard(rows: Ints) -> Iterator[tuple[int, Ints]]:
     order = np.lexsort((rows[:, 2], rows[:, 1]))
     shards, starts = np.unique(rows[order, 1], return_index=True)
     yield from zip(shards.tolist(), np.split(order, starts[1:]), strict=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneShard:
+    """One array as the only shard of a layer."""
+
+    rows: Array
+
+    def array(self, layer: str, shard: int) -> Array:  # noqa: ARG002 — there is one
+        """Its rows."""
+        return self.rows
+
+
+def in_memory(rows: Floats, images: Ints) -> RowTable:
+    """A table of one row for each of the `images`, from memory."""
+    numbers = np.arange(len(rows))
+    places = np.stack([images, np.zeros(len(rows), np.int64), numbers], axis=1)
+    return RowTable("memory", Places(places, [None] * len(rows), images, numbers), ArrayCache(OneShard(rows)))

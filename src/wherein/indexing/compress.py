@@ -15,6 +15,7 @@ from wherein.index.codes import CodeFiles, clusters_for, codes_folder, due
 from wherein.index.compressed import bits_of, noisy_rows, trained_on, tuned
 from wherein.index.rows import ArrayCache, RowTable, places_of
 from wherein.plugins import AUTO
+from wherein.search.beside import make_rough
 from wherein.store.manifest import Layer
 from wherein.store.store import Store
 from wherein.values.records import Progress
@@ -36,7 +37,7 @@ _TEXTS: Final = (
 def update_codes(
     store: Store, encoder: Encoder | None = None, *, on_progress: Callable[[Progress], None] = lambda _: None
 ) -> tuple[str, ...]:
-    """Bring the codes of every layer of rows in line with the collection; returns what a person should know.
+    """Bring codes and rough copies of every layer in line with the collection; returns what a person should know.
 
     The caller holds the writer's place. Stopped at any point, what was there before still serves. With the layer's
     `encoder` recall is measured by texts too.
@@ -54,6 +55,7 @@ def update_codes(
                 _update(store, layer, encoder, files, bits=bits, on_progress=on_progress)
         except (OSError, StorageFull) as error:
             said.append(f"the compressed index of {layer.kind} could not be kept ({error}); every row is compared.")
+    make_rough(store)
     return tuple(said)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from wherein.arrays import Floats, Ints
+from wherein.arrays import Floats, Ints, Mask
 from wherein.index import Top
 from wherein.index.exact import best
 
@@ -22,8 +22,16 @@ log = logging.getLogger("wherein.search")
 
 WIDER: Final = 4
 """So many times k are proposed at first, and so many times more each time that was too few."""
-LEAST: Final = 256
-"""Proposals of a term at least: below that a scan costs as much as its selection."""
+LEAST: Final = 100
+"""Proposals of a term at least: as many as an index counts one by one to say how many images score how much."""
+FIRST: Final = 512
+"""Images scored exactly at first by who has estimates of all: that costs less than the estimates of 100,000."""
+FIRST_TIMES: Final = 4
+"""The same for each image that is asked for."""
+MOST_SHARE: Final = 6
+"""Where more than one image in six would be scored exactly, scoring all of them side by side costs less."""
+SURE: Final = 3.0
+"""How many times the usual error an estimate may lie below its score: one image in a thousand lies further."""
 MOST: Final = 65_536
 """Proposals of a term at most; the log says when the best k are not certain at that width."""
 
@@ -54,3 +62,53 @@ def combined_top(terms: Sequence[Term], *, k: int, count: int) -> Top:
             log.warning("the best %d of %d images are not certain after %d proposals of each term", k, count, wide)
             return Top(images[top.images], top.scores)
         wide *= WIDER
+
+
+@dataclass(slots=True)
+class Estimated:
+    """Estimates of every image, and how far they err; the best images by exact scores of those that may be best."""
+
+    estimates: Floats
+    """(n,)"""
+    error: float
+    """The usual distance between an estimate and the exact score."""
+    images: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Images whose exact scores are known, ascending"""
+    scores: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    """Their exact scores"""
+
+    @classmethod
+    def of(cls, rough: Floats, sample: Ints, exact: Floats) -> Estimated:
+        """From rough scores (n,) of all images and the exact ones (s,) of a sample, on whose line they are put."""
+        seen, real = rough[sample].astype(np.float64), exact.astype(np.float64)
+        spread = float(seen.var())
+        slope = float(((seen - seen.mean()) * (real - real.mean())).mean()) / spread if spread > 0.0 else 0.0
+        estimates = np.asarray(real.mean() + slope * (rough - seen.mean()), np.float32)
+        return cls(estimates, float(np.sqrt(np.mean((estimates[sample] - real) ** 2))))
+
+    def top(self, exact: Callable[[Ints], Floats], *, k: int, allowed: Mask | None) -> Top | None:
+        """The best k images; None where so many would have to be scored exactly that scoring all costs less."""
+        count = len(self.estimates) if allowed is None else int(allowed.sum())
+        taken = max(FIRST, FIRST_TIMES * k)
+        while taken * MOST_SHARE <= len(self.estimates) or count <= taken:
+            some = best(self.estimates, k=taken, allowed=allowed)
+            own = np.sort(some.images)
+            top = best(self.exact(own, exact), k=k)
+            found = Top(own[top.images], top.scores)
+            if count <= taken or (len(top.scores) == k and float(top.scores[-1]) >= self._ceiling(some)):
+                return found
+            taken *= 2
+        return None
+
+    def exact(self, images: Ints, score: Callable[[Ints], Floats]) -> Floats:
+        """The exact scores of some images; those that were never asked for are scored and remembered."""
+        new = np.setdiff1d(images, self.images)
+        if len(new):
+            known, scores = np.r_[self.images, new], np.r_[self.scores, score(new)]
+            order = np.argsort(known)
+            self.images, self.scores = known[order], np.asarray(scores[order], np.float32)
+        return self.scores[np.searchsorted(self.images, images)]
+
+    def _ceiling(self, some: Top) -> float:
+        """What an image may score that was not taken, as far as estimates err."""
+        return float(some.scores[-1]) + SURE * self.error if len(some.scores) else -np.inf

@@ -16,9 +16,12 @@ import numpy as np
 from wherein.arrays import Floats, Ints, Mask
 from wherein.index import Index, Top
 from wherein.index.exact import best, products
+from wherein.index.int8 import Int8Query
+from wherein.index.rough import WHOLE_UNIT, RoughPlaces
 from wherein.index.rows import RowTable
+from wherein.parallel import in_parallel
 from wherein.search.background import Background
-from wherein.search.candidates import Term, combined_top
+from wherein.search.candidates import Estimated, Term, combined_top
 from wherein.values.region import Box
 
 
@@ -45,6 +48,7 @@ class SampledScorer:
     """The part that scorers share: backgrounds come from a sample, and what was scored last is not scored again.
 
     A scorer gives `_compute`. Where the sample is the whole collection, each query is computed once, for every image.
+    One that also gives `estimates` finds its best images by them, and scores exactly those that may be among them.
     """
 
     kind = "cosine"
@@ -55,25 +59,59 @@ class SampledScorer:
         self._count, self._sample = count, sample
         self._last: tuple[bytes, Box | None, Floats] | None = None
         self._full: tuple[bytes, Box | None, Floats] | None = None
+        self._estimated: tuple[bytes, Box | None, Estimated | None] | None = None
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         raise NotImplementedError
 
+    def estimates(self, query: Floats, where: Box | None) -> Floats | None:  # noqa: ARG002 — for those that can
+        """(n,): about what every image scores for one query (1, d); None where no rough copy is kept."""
+        return None
+
     def scores(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         """(m, len(images)): the scores of given images."""
+        if images is self._sample:
+            return self._sampled(queries, where)
         if len(self._sample) == self._count:
             return self._sampled(queries, where)[:, images]
         full = self._full
         if full is not None and full[:2] == (queries.tobytes(), where):
             return full[2][:, images]
+        known = self._estimated
+        if known is not None and known[2] is not None and known[:2] == (queries.tobytes(), where):
+            return known[2].exact(images, lambda new: self._compute(queries, where, new)[0])[None]
         return self._compute(queries, where, images)
 
     def top(self, queries: Floats, where: Box | None, *, k: int, allowed: Mask | None) -> list[Top]:
-        """The best k images for each query; every score is kept until the next, since a search may ask for more."""
-        return [best(scores, k=k, allowed=allowed) for scores in self._every(queries, where)]
+        """The best k images for each query."""
+        found = [self._estimated_top(query[None], where, k, allowed) for query in queries]
+        certain = [top for top in found if top is not None]
+        return certain if len(certain) == len(queries) else self._exact_tops(queries, where, k, allowed)
 
-    def _every(self, queries: Floats, where: Box | None) -> Floats:
-        """(m, n): the scores of all images."""
+    def _exact_tops(self, queries: Floats, where: Box | None, k: int, allowed: Mask | None) -> list[Top]:
+        """The best k; every score is kept until the next query, since a search may ask for more."""
+        return [best(scores, k=k, allowed=allowed) for scores in self.every(queries, where)]
+
+    def _estimated_top(self, query: Floats, where: Box | None, k: int, allowed: Mask | None) -> Top | None:
+        """The best k by estimates and exact scores; None where most images would have to be scored."""
+        if len(self._sample) == self._count:
+            return None
+        last, asked = self._estimated, query.tobytes()
+        if last is None or last[:2] != (asked, where):
+            rough = self.estimates(query, where)
+            made = (
+                None if rough is None else Estimated.of(rough, self._sample, self.scores(query, where, self._sample)[0])
+            )
+            last = self._estimated = (asked, where, made)
+        if last[2] is None:
+            return None
+        return last[2].top(lambda images: self._compute(query, where, images)[0], k=k, allowed=allowed)
+
+    def every(self, queries: Floats, where: Box | None) -> Floats:
+        """(m, n): the scores of all images; the last are kept."""
+        full = self._full
+        if full is not None and full[:2] == (queries.tobytes(), where):
+            return full[2]
         every = self.scores(queries, where, np.arange(self._count))
         self._full = (queries.tobytes(), where, every)
         return every
@@ -88,7 +126,7 @@ class SampledScorer:
         if last is not None and last[:2] == (asked, where):
             return last[2]
         if self.reads_all and len(self._sample) < self._count:
-            found = self._every(queries, where)[:, self._sample]
+            found = self.every(queries, where)[:, self._sample]
         else:
             found = self._compute(queries, where, self._sample)
         self._last = (asked, where, found)
@@ -98,9 +136,9 @@ class SampledScorer:
 class RowScorer(SampledScorer):
     """The embedding of the image, or of its best row. It looks everywhere, whatever `where` says."""
 
-    def __init__(self, table: RowTable, index: Index, sample: Ints) -> None:
+    def __init__(self, table: RowTable, index: Index, sample: Ints, rough: Sequence[RoughPlaces] | None = None) -> None:
         super().__init__(table.count, sample)
-        self.table, self._index = table, index
+        self.table, self._index, self._rough = table, index, rough
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:  # noqa: ARG002 — looks everywhere
         if images is self._sample and self._sample_rows is not None:
@@ -116,6 +154,19 @@ class RowScorer(SampledScorer):
     def top(self, queries: Floats, where: Box | None, *, k: int, allowed: Mask | None) -> list[Top]:  # noqa: ARG002
         """The best k images for each query, as the index finds them."""
         return self._index.top(queries, k=k, allowed=allowed)
+
+    def estimates(self, query: Floats, where: Box | None) -> Floats | None:  # noqa: ARG002 — looks everywhere
+        """(n,): about what every image scores, from its embedding as int8."""
+        if self._rough is None:
+            return None
+        found, asked, only = np.zeros(self._count, np.float32), [Int8Query.of(query[0])], np.zeros(1, np.int64)
+
+        def look(stored: RoughPlaces) -> None:
+            for images, found_here in stored.products(only, asked):
+                found[images] = WHOLE_UNIT * found_here[0, 0]
+
+        in_parallel(look, self._rough)
+        return found
 
     def histogram(self, query: Floats, edges: Floats) -> Ints:
         """(len(edges),) how many images score at least each edge and less than the next."""
@@ -149,6 +200,7 @@ class SumScorer(SampledScorer):
     def __init__(self, shares: Sequence[Share], *, count: int, sample: Ints) -> None:
         super().__init__(count, sample)
         self._shares = shares
+        self._known: tuple[bytes, Box | None, Floats] | None = None
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         total = np.zeros((len(queries), len(images)), np.float32)
@@ -158,13 +210,27 @@ class SumScorer(SampledScorer):
                 total += one.of(where) * np.stack([b.standardise(row) for b, row in zip(usual, raw, strict=True)])
         return total
 
-    def top(self, queries: Floats, where: Box | None, *, k: int, allowed: Mask | None) -> list[Top]:
+    def estimates(self, query: Floats, where: Box | None) -> Floats | None:
+        """(n,): the sum of what the scorers estimate; None where one of them cannot."""
+        total = np.zeros(self._count, np.float32)
+        for one in self._shares:
+            if not one.of(where):
+                continue
+            rough = one.scorer.estimates(query, where) if isinstance(one.scorer, SampledScorer) else None
+            if rough is None:
+                return None
+            total += one.of(where) * one.scorer.backgrounds(query, where)[0].standardise(rough)
+        return total
+
+    def _exact_tops(self, queries: Floats, where: Box | None, k: int, allowed: Mask | None) -> list[Top]:
         """The best k sums for each query, from the best of each scorer."""
         if len(self._sample) == self._count:
-            return super().top(queries, where, k=k, allowed=allowed)
+            return super()._exact_tops(queries, where, k, allowed)
         return [self._top(query[None], where, k, allowed) for query in queries]
 
     def _top(self, query: Floats, where: Box | None, k: int, allowed: Mask | None) -> Top:
+        """Scorers that read all images are one term, whose sum is known of every image."""
+
         def term(one: Share) -> Term:
             usual = one.scorer.backgrounds(query, where)[0]
 
@@ -177,8 +243,30 @@ class SumScorer(SampledScorer):
 
             return Term(propose, adds)
 
-        return combined_top([term(one) for one in self._shares if one.of(where)], k=k, count=self._count)
+        counted = [one for one in self._shares if one.of(where)]
+        known = self._read(query, where)
+        terms = [term(one) for one in counted if not _reads_all(one.scorer)]
+        if len(terms) < len(counted):
+            terms.insert(0, Term(lambda wide: best(known, k=wide, allowed=allowed), lambda images: known[images]))
+        return combined_top(terms, k=k, count=self._count)
+
+    def _read(self, query: Floats, where: Box | None) -> Floats:
+        """(n,): what the scorers that read all images add for one query (1, d); the last is kept."""
+        last, asked = self._known, query.tobytes()
+        if last is not None and last[:2] == (asked, where):
+            return last[2]
+        total = np.zeros(self._count, np.float32)
+        for one in self._shares:
+            if one.of(where) and isinstance(one.scorer, SampledScorer) and one.scorer.reads_all:
+                usual = one.scorer.backgrounds(query, where)[0]
+                total += one.of(where) * usual.standardise(one.scorer.every(query, where)[0])
+        self._known = (asked, where, total)
+        return total
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
         """The place that scored best in the first scorer."""
         return self._shares[0].scorer.regions(query, where, images)
+
+
+def _reads_all(scorer: Scorer) -> bool:
+    return isinstance(scorer, SampledScorer) and scorer.reads_all

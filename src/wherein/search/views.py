@@ -17,12 +17,14 @@ from wherein.index import Index, load_index
 from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
 from wherein.index.codes import codes_folder, read_codes
 from wherein.index.compressed import CompressedRows
-from wherein.index.rows import ArrayCache, Origin, Places, RowTable, by_shard, places_of
+from wherein.index.int8 import quantise_int8
+from wherein.index.rough import RoughPlaces
+from wherein.index.rows import ArrayCache, OneShard, Origin, Places, RowTable, by_shard, in_memory
 from wherein.layers import layers_of
 from wherein.layers.detected import DETECTED, is_detected
 from wherein.layers.local import LocalPoints
 from wherein.plugins import AUTO
-from wherein.search.background import sample_of
+from wherein.search import beside
 from wherein.search.bank import bank_of
 from wherein.search.expansion import Weighting, augment
 from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step
@@ -30,7 +32,8 @@ from wherein.search.scorers import RowScorer, Scorer
 from wherein.search.signs import fit_spread
 from wherein.search.style import Drawn
 from wherein.search.words import SearchWord
-from wherein.search.words.patches import PatchGrids
+from wherein.search.words.patches import PatchesBeside, PatchGrids
+from wherein.search.words.static import CellsBeside
 from wherein.store.identity import identity_of
 from wherein.store.manifest import Layer
 from wherein.store.originals import Original
@@ -162,8 +165,7 @@ class StoredLayers:
     @cached_property
     def sample(self) -> Ints:
         """The numbers of the images that backgrounds are measured on."""
-        names = dict(self.store.catalogue.live_images())
-        return sample_of([names.get(key, "") for key in self.images.tolist()])
+        return beside.kept_sample(self.store, self._layer(self.method.layer).name, self.images)
 
     @cached_property
     def others(self) -> Floats:
@@ -225,6 +227,30 @@ class StoredLayers:
         places = self._of_images(self._places(layer))
         return self._crops(layer, places) if kind == str(grid) else self._sixths(layer, places, grid)
 
+    @property
+    def _is_large(self) -> bool:
+        return len(self.images) >= beside.LARGE
+
+    def patches_beside(self) -> PatchesBeside | None:
+        """What is kept beside the patches of a large collection; None of a small one."""
+        layer = self._layer("patches")
+        places = self._of_images(self._places(layer)) if self._is_large else None
+        basis = self.encoder.patch_basis
+        return None if places is None else beside.patches_beside(self.store, layer.name, places, self.sample, basis)
+
+    def cells_beside(self, grid: Grid, kind: str) -> CellsBeside | None:
+        """What is kept beside the layer `cells` of a large collection; None of a small one, and of crops."""
+        layer = self._layer(kind)
+        if kind == str(grid) or not self._is_large:
+            return None
+        places = _of_whole(self._of_images(self._places(layer)))
+        return beside.cells_beside(self.store, layer.name, places, self.sample, grid, self.cells(grid, kind).lengths)
+
+    def whole_beside(self) -> Sequence[RoughPlaces] | None:
+        """A rough copy of the embeddings of whole images of a large collection; None of a small one."""
+        table = self.whole()
+        return beside.whole_beside(self.store, table.layer, table.places) if self._is_large else None
+
     def files(self) -> Sequence[Original | None]:
         """Each image's file; None for one that was added from memory."""
         return [self.store.original(key) for key in self.images.tolist()]
@@ -263,7 +289,7 @@ class StoredLayers:
         return found
 
     def _places(self, layer: Layer) -> Places:
-        return places_of(self.store.catalogue.live_rows(layer.name).fetchall())
+        return beside.kept_places(self.store, layer.name)
 
     def _of_images(self, places: Places) -> Places:
         """The rows of the method's images alone, in their order."""
@@ -286,20 +312,13 @@ class StoredLayers:
 
     def _sixths(self, layer: Layer, places: Places, grid: Grid) -> Cells:
         """Means of the layer `cells`; how long those are is kept under derived/."""
-        whole = [row for row, box in enumerate(places.boxes) if box is None]
-        rows, shares = places.rows[whole], shares_of(grid.boxes())
+        places = _of_whole(places)
+        rows, shares = places.rows, shares_of(grid.boxes())
         stored = [
             PlaceRows(_flat(self.store.array(layer.name, shard)), rows[inside, 2], inside)
             for shard, inside in by_shard(rows)
         ]
-        signature = hashlib.blake2b(rows.tobytes(), digest_size=6).hexdigest()
-
-        def make() -> Array:
-            self.store.derived.drop(f"*{grid}.{layer.name}.*")
-            return lengths_of(stored, shares, images=len(places.images))
-
-        lengths = self.store.derived.array(f"lengths.{grid}.{layer.name}.{signature}", make)
-        return Cells(stored, shares, np.array(lengths, np.float32))
+        return Cells(stored, shares, beside.cell_lengths(self.store, layer.name, places, grid))
 
     def _layer(self, kind: str) -> Layer:
         if kind == DETECTED:
@@ -359,34 +378,17 @@ def _augmented(layers: StoredLayers, table: RowTable) -> RowScorer:
     return RowScorer(own, layers.index(own), layers.sample)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OneShard:
-    """One array as the only shard of a layer."""
-
-    rows: Array
-
-    def array(self, layer: str, shard: int) -> Array:  # noqa: ARG002 — there is one
-        """The rows that were given."""
-        return self.rows
-
-
-def in_memory(rows: Floats, images: Ints) -> RowTable:
-    """A table of one row for each of the `images`, from memory."""
-    numbers = np.arange(len(rows))
-    places = np.stack([images, np.zeros(len(rows), np.int64), numbers], axis=1)
-    return RowTable("memory", Places(places, [None] * len(rows), images, numbers), ArrayCache(OneShard(rows)))
+def _of_whole(places: Places) -> Places:
+    """The rows of whole images alone, one of each."""
+    whole = [row for row, box in enumerate(places.boxes) if box is None]
+    if len(whole) == len(places.boxes):
+        return places
+    return Places(places.rows[whole], [None] * len(whole), places.images, places.owners[whole])
 
 
 def _flat(grids: Array) -> Array:
     """(n, gh, gw, d) → (n, gh · gw, d)."""
     return grids.reshape(len(grids), -1, grids.shape[-1])
-
-
-def quantise_int8(vectors: Array) -> Array:
-    """(n, d) directions as int8, the largest number of each 127."""
-    values = np.asarray(vectors, np.float32)
-    largest = np.abs(values).max(axis=-1, keepdims=True, initial=1e-12)
-    return np.asarray(np.rint(values * (127 / largest)), np.int8)
 
 
 def _numbers(known: Ints, wanted: Ints) -> Ints:

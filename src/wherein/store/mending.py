@@ -59,9 +59,16 @@ class Mending:
 
     def changes(self) -> int:
         """How often the tables changed; -1 where an older version has not counted."""
+        return self._counted("changes")
+
+    def layout(self) -> int:
+        """How often files, or where rows lie, changed; -1 where an older version has not counted."""
+        return self._counted("layout")
+
+    def _counted(self, name: str) -> int:
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone():
             return -1
-        found = self._db.execute("SELECT value FROM state WHERE name = 'changes'").fetchone()
+        found = self._db.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
         return -1 if found is None else int(found[0])
 
     @contextmanager

@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 from wherein.store.database import Connection
-from wherein.store.schema import COUNTING, LATER_TABLES
+from wherein.store.schema import COUNTING, LATER_TABLES, LAYOUT
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (LATER_TABLES,),
     ("ALTER TABLE skipped RENAME COLUMN means TO conditions",),
     COUNTING,
+    LAYOUT,
 )
 """The statements of migration 1, 2, …; a new one goes to the end, and none is ever changed."""
 

@@ -50,3 +50,20 @@ COUNTING: Final = (
     ),
 )
 """What counts changes, also those of older versions that know nothing of it."""
+
+LAYOUT: Final = (
+    "INSERT OR IGNORE INTO state VALUES ('layout', 0)",
+    *(
+        f"CREATE TRIGGER IF NOT EXISTS {table}_{act.lower()}_layout AFTER {act} ON {table} "
+        "BEGIN UPDATE state SET value = value + 1 WHERE name = 'layout'; END"
+        for table, acts in {
+            "files": ("INSERT", "UPDATE", "DELETE"),
+            "shards": ("INSERT", "UPDATE", "DELETE"),
+            "images": ("UPDATE", "DELETE"),
+            "rows": ("UPDATE", "DELETE"),
+        }.items()
+        for act in acts
+    ),
+)
+"""What counts changes of which images there are and where their rows lie: tags do not matter to those. New images and
+rows come with a file or a shard that is counted."""

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from wherein import Box, Hit, Part, Query
+from wherein import Box, Hit, Method, Part, Query
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import located, no_region_warning, pixel_box
 from wherein.bench.searchad import dataset as searchad
 from wherein.bench.searchad.localization import localization, true_boxes
+from wherein.bench.searchad.timing import Rankings, detector_times, search_times
 from wherein.bench.searchad.training import KINDS, by_source, taught_images, taught_labels, train
 from wherein.bench.searchad.variants import variants
 from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Question, Search, Task, Trained, Variant
@@ -48,6 +49,12 @@ OPTIONS: Final = (
     Option("seed", "seed of the random support sets", Kind.NUMBER),
     Option("size_thirds", "smallest and largest objects", Kind.FLAG, only_adds_figures=True),
     Option("confusion", "what the top 50 of a label show", Kind.FLAG, only_adds_figures=True),
+    Option(
+        "timing",
+        "seconds of a query with and without an index, and of a grounded detector (the paper's Table 9)",
+        Kind.FLAG,
+        only_adds_figures=True,
+    ),
     Option("task", "what is scored", choices=("ranking", "localization"), default="ranking"),
     PROTOCOL,
     Option("train", "learn from the train split first", choices=KINDS),
@@ -198,6 +205,24 @@ class SearchADTask(Task):
             any_box = any(kept.get("boxes") for kept in answers.kept.values())
             notes += no_region_warning(any_box, "every figure of localization is 0")
         return replace(scored, scores=scores, warnings=(*scored.warnings, *notes))
+
+    def search_times(self, collection: Path, method: Method, out: Path) -> dict[str, Any]:
+        """The rows of the paper's Table 9, under `search time`; nothing unless it is asked for."""
+        if not self.options.timing:
+            return {}
+
+        def precision(rankings: Rankings) -> float | None:
+            if self.split == "test":
+                return None
+            path = out / f"searchad_{self.split}_timed.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(rankings), "utf-8")
+            scored = evaluate("searchad", data=self.root, predictions=path, split=self.split, protocol="official")
+            return float(scored.scores["overall"]["MAP"])
+
+        rows = search_times(collection, self.questions(), method, precision=precision)
+        detector = detector_times(len(self._names))
+        return {"search time": rows if detector is None else {**rows, "grounded detector": detector}}
 
     def _notes(self) -> tuple[str, ...]:
         unread = [f"{one.label}: {', '.join(one.unread)}" for one in self._support if one.unread]

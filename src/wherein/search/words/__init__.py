@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from wherein.images.image import Image
     from wherein.index import Index
     from wherein.index.cells import Cells
+    from wherein.index.rough import RoughPlaces
     from wherein.index.rows import RowTable
     from wherein.search.scorers import Scorer
-    from wherein.search.words.patches import PatchGrids
+    from wherein.search.words.patches import PatchesBeside, PatchGrids
+    from wherein.search.words.static import CellsBeside
     from wherein.store.originals import Original
     from wherein.values.method import Method
     from wherein.values.query import Part
@@ -55,6 +57,15 @@ class Layers(Protocol):
 
     def cells(self, grid: Grid, kind: str) -> Cells:
         """The cells of a grid, from the layer of its crops or from the layer `cells`."""
+
+    def patches_beside(self) -> PatchesBeside | None:
+        """What is kept beside the patches of a large collection; None of a small one."""
+
+    def cells_beside(self, grid: Grid, kind: str) -> CellsBeside | None:
+        """What is kept beside the cells of a large collection; None of a small one."""
+
+    def whole_beside(self) -> Sequence[RoughPlaces] | None:
+        """A rough copy of the embeddings of whole images of a large collection; None of a small one."""
 
     def files(self) -> Sequence[Original | None]:
         """Each image's file; None for one that was added from memory."""

@@ -16,6 +16,7 @@ import numpy as np
 from wherein.arrays import Floats, Ints
 from wherein.index.cells import blocks, is_run
 from wherein.index.int8 import Int8Query
+from wherein.index.rough import RoughPlaces, pooled_hw, pooling
 from wherein.parallel import in_parallel
 from wherein.search.scorers import RowScorer, SampledScorer, Scorer, Share, SumScorer
 from wherein.search.words import CONTEXT, Layers, SearchWord
@@ -51,18 +52,23 @@ class Patches(SearchWord):
     def open(self, layers: Layers) -> Scorer:
         """Patches alone, or summed with the whole image."""
         alone = layers.method.choice("search", "context") == "alone"
-        patches = PatchScorer(layers.patches(), layers.sample, alone=alone)
+        patches = PatchScorer(layers.patches(), layers.sample, alone=alone, beside=layers.patches_beside())
         if alone:
             return patches
         whole = layers.whole()
-        beside = Share(RowScorer(whole, layers.index(whole), layers.sample), WHOLE_SHARE, ANYWHERE_SHARE)
-        return SumScorer([Share(patches), beside], count=whole.count, sample=layers.sample)
+        rows = RowScorer(whole, layers.index(whole), layers.sample, layers.whole_beside())
+        shares = [Share(patches), Share(rows, WHOLE_SHARE, ANYWHERE_SHARE)]
+        return SumScorer(shares, count=whole.count, sample=layers.sample)
 
 
 PATCHES: Final = Patches()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+_Alike = tuple[Array, Ints, Ints, Box | None]
+"""A shard, some of its rows, their images, the tile they all are of."""
+
+
+@dataclass(frozen=True, eq=False)
 class PatchGrids:
     """The stored patch grids of images: int8 in the encoder's compact basis, mapped from disk, shard by shard."""
 
@@ -77,9 +83,21 @@ class PatchGrids:
     count: int
     """How many images there are."""
 
+    @cached_property
+    def bounds(self) -> Ints:
+        """(shards + 1,) the first row of each shard among all"""
+        return np.cumsum([0, *(len(rows) for _, rows in self.shards)])
 
-_Alike = tuple[Array, Ints, Ints, Box | None]
-"""A shard, some of its rows, their images, the tile they all are of."""
+    @cached_property
+    def alike(self) -> list[_Alike]:
+        """Rows of a shard that are of the same tile."""
+        alike = list[_Alike]()
+        for (grid, rows), start in zip(self.shards, self.bounds.tolist(), strict=False):
+            of_tile = dict[Box | None, list[int]]()
+            for number, tile in enumerate(self.boxes[start : start + len(rows)]):
+                of_tile.setdefault(tile, []).append(number)
+            alike += [(grid, rows[some], self.owners[start:][some], tile) for tile, some in of_tile.items()]
+        return alike
 
 
 class _Asked:
@@ -89,6 +107,20 @@ class _Asked:
         """`rough`: of many images the best patch of each is found by a coarser query, and scored by the whole."""
         self.coefficients, self.usual, self.where, self._is_rough = coefficients, usual, where, rough
         self._whole = [Int8Query.of(own) for own in coefficients]
+        self._means = dict[Box | None, _Mean]()
+        self._unders = dict[tuple[tuple[int, ...], Box | None], Floats]()
+
+    def under(self, shape: tuple[int, ...], tile: Box | None) -> Floats:
+        """(gh, gw): how much of each patch of a tile lies under the place."""
+        if (shape, tile) not in self._unders:
+            self._unders[shape, tile] = _under(shape, tile, self.where)
+        return self._unders[shape, tile]
+
+    def mean(self, tile: Box | None, usual: Floats | None, shares: Floats) -> _Mean:
+        """What the mean patch under the place is compared with, the same for all grids of a tile."""
+        if tile not in self._means:
+            self._means[tile] = _Mean(self.coefficients, usual, shares)
+        return self._means[tile]
 
     def summed(self, patches: Array, usual: Floats | None, shares: Floats | None) -> Floats:
         """(b, m): of patches (b, gh, gw, c) each image's best product less what is usual, or their weighted mean."""
@@ -115,22 +147,59 @@ class _Asked:
         return np.asarray(unit * (exact - (less if len(less) == 1 else less[best])), np.float32)
 
 
+class _Mean:
+    """The mean patch under a place, as a product: each row of patches there is one long vector, so is the query."""
+
+    def __init__(self, coefficients: Floats, usual: Floats | None, shares: Floats) -> None:
+        """`shares` (h, w): how much each patch counts; `usual` (h · w, m)."""
+        tiled = shares[:, :, None] * coefficients[:, None, None]
+        self._rows = [[Int8Query.of(row.ravel()) for row in query] for query in tiled]
+        self._less = np.zeros(len(coefficients), np.float32) if usual is None else shares.ravel() @ usual
+
+    def of(self, patches: Array) -> Floats:
+        """(b, m): of int8 patches (b, h, w, c), which need not lie side by side."""
+        found = np.zeros((len(patches), len(self._rows)), np.float32)
+        for number, rows in enumerate(self._rows):
+            for y, row in enumerate(rows):
+                found[:, number] += row.step * row.products(patches[:, y].reshape(len(patches), -1))
+        return unit_of(patches) * found - self._less
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PatchesBeside:
+    """What is kept beside the patches of a large collection."""
+
+    rough: Sequence[RoughPlaces]
+    """A rough copy, of means of about two by two patches"""
+    grid_hw: tuple[int, int]
+    """The size of the grids that it was made of"""
+    sampled: PatchGrids
+    """A copy of those of the sample, numbered as there"""
+    usual: Floats
+    """(gh, gw, c): what is seen at each place on average, over the sample"""
+
+
 class PatchScorer(SampledScorer):
     """Cosines with each image's best patch, or the mean ones under a box, less what is usual at that place."""
 
-    reads_all = True
-
-    def __init__(self, grids: PatchGrids, sample: Ints, *, alone: bool = False) -> None:
+    def __init__(
+        self, grids: PatchGrids, sample: Ints, *, alone: bool = False, beside: PatchesBeside | None = None
+    ) -> None:
         super().__init__(grids.count, sample)
-        self._grids, self._alone = grids, alone
-        self._bounds = np.cumsum([0, *(len(rows) for _, rows in grids.shards)])
+        self._grids, self._alone, self._beside, self.reads_all = grids, alone, beside, beside is None
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
-        coefficients = _projected(queries, self._grids.basis)
+        if images is self._sample and self._beside is not None:
+            return self._scan(self._beside.sampled, queries, where, np.arange(len(images)))
+        return self._scan(self._grids, queries, where, images)
+
+    def _scan(self, grids: PatchGrids, queries: Floats, where: Box | None, images: Ints) -> Floats:
+        """(m, len(images)): the scores of some images of some grids."""
+        coefficients = _projected(queries, grids.basis)
         scores = np.full((len(images), len(queries)), -np.inf, np.float32)
         usual = None if self._alone else self._usual @ coefficients.T
         ask = _Asked(coefficients, usual, where, rough=len(self._sample) < self._count)
-        place = np.full(self._count, -1, np.int64)
+        place = np.full(grids.count, -1, np.int64)
         place[images] = np.arange(len(images))
 
         def look(alike: _Alike) -> list[tuple[Ints, Floats]]:
@@ -138,8 +207,8 @@ class PatchScorer(SampledScorer):
             wanted = np.flatnonzero(place[owners] >= 0)
             return list(self._seen((grid, rows[wanted], place[owners[wanted]], tile), ask))
 
-        single = len(self._grids.owners) == self._count  # else images have tiles, and each the best of its own
-        for found in in_parallel(look, self._alike):
+        single = len(grids.owners) == grids.count  # else images have tiles, and each the best of its own
+        for found in in_parallel(look, grids.alike):
             for owners, cosines in found:
                 if single:
                     scores[owners] = cosines
@@ -147,38 +216,65 @@ class PatchScorer(SampledScorer):
                     np.maximum.at(scores, owners, cosines)
         return scores.T
 
+    def estimates(self, query: Floats, where: Box | None) -> Floats | None:
+        """(n,): about what every image scores, from the rough copy of the patches."""
+        beside = self._beside
+        if beside is None:
+            return None
+        coefficients = _projected(query, self._grids.basis)
+        unit, pooled = np.float32(1 / 127), pooled_hw(beside.grid_hw)
+        usual = pooling(beside.grid_hw) @ self._usual.reshape(-1, self._usual.shape[-1]) @ coefficients[0]
+        less = np.zeros(len(usual), np.float32) if self._alone else usual
+        shares = _under(pooled, None, where).ravel()
+        places, asked = np.flatnonzero(shares), [Int8Query.of(coefficients[0])]
+        shares = shares[places] / shares[places].sum()
+        found, take_best = np.zeros(self._count, np.float32), where is None or self._alone
+
+        def look(stored: RoughPlaces) -> None:
+            for images, products in stored.products(places, asked):
+                if take_best:
+                    found[images] = (unit * products[:, 0] - less[places, None]).max(axis=0)
+                else:
+                    found[images] = unit * (shares @ products[:, 0]) - shares @ less[places]
+
+        in_parallel(look, beside.rough)
+        return found
+
     def _seen(self, alike: _Alike, ask: _Asked) -> Iterator[tuple[Ints, Floats]]:
         """(images (b,), cosines (b, m)), a block at a time; nothing where the place lies off the tile."""
         grid, rows, owners, tile = alike
-        under = _under(grid.shape[1:3], tile, ask.where)
+        if not len(rows):
+            return
+        under = ask.under(grid.shape[1:3], tile)
         down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
         shares = under[down, across].ravel()
         if not len(shares):
             return
         usual = None if ask.usual is None else ask.usual[down, across].reshape(len(shares), -1)
         together, take_best = is_run(rows), ask.where is None or self._alone
+        counted = None if take_best else shares / shares.sum()
+        mean = None
+        if counted is not None and grid.dtype == np.int8:
+            mean = ask.mean(tile, usual, counted.reshape(under[down, across].shape))
         for some in blocks(len(rows), size=len(shares) * grid.shape[-1] // _MORE):
             picked = rows[some]
             patches = grid[picked[0] : picked[-1] + 1, down, across] if together else grid[picked, down, across]
-            yield owners[some], ask.summed(patches, usual, None if take_best else shares / shares.sum())
-
-    @cached_property
-    def _alike(self) -> list[_Alike]:
-        alike = []
-        for (grid, rows), start in zip(self._grids.shards, self._bounds.tolist(), strict=False):
-            of_tile = dict[Box | None, list[int]]()
-            for number, tile in enumerate(self._grids.boxes[start : start + len(rows)]):
-                of_tile.setdefault(tile, []).append(number)
-            alike += [(grid, rows[some], self._grids.owners[start:][some], tile) for tile, some in of_tile.items()]
-        return alike
+            yield owners[some], ask.summed(patches, usual, counted) if mean is None else mean.of(patches)
 
     @cached_property
     def _usual(self) -> Floats:
         """(gh, gw, c): what is seen at each place on average, over a sample of the rows."""
-        step = max(1, int(self._bounds[-1]) // _SAMPLE)
-        sums = [as_floats(grid[rows[::step]]).sum(axis=0) for grid, rows in self._grids.shards]
-        counts = [len(rows[::step]) for _, rows in self._grids.shards]
-        return np.asarray(np.sum(sums, axis=0) / max(sum(counts), 1), np.float32)
+        if self._beside is not None:
+            return self._beside.usual
+        grids = self._grids
+        step = max(1, len(grids.owners) // _SAMPLE)
+        taken = [rows[::step] for _, rows in grids.shards]
+        if len(self._sample) < self._count:  # a large collection is known by its sample
+            sampled = np.isin(grids.owners, self._sample)
+            ends = grids.bounds[1:-1]
+            taken = [rows[own] for (_, rows), own in zip(grids.shards, np.split(sampled, ends), strict=False)]
+        sums = [as_floats(grid[rows]).sum(axis=0) for (grid, _), rows in zip(grids.shards, taken, strict=True)]
+        return np.asarray(np.sum(sums, axis=0) / max(sum(map(len, taken)), 1), np.float32)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
         """The best patch of each image."""
@@ -187,10 +283,11 @@ class PatchScorer(SampledScorer):
 
     def _best_patch(self, coefficients: Floats, where: Box | None, image: int) -> Box | None:
         best_score, best_box = -np.inf, None
+        bounds = self._grids.bounds
         for row in np.flatnonzero(self._grids.owners == image).tolist():
-            shard = int(np.searchsorted(self._bounds, row, side="right")) - 1
+            shard = int(np.searchsorted(bounds, row, side="right")) - 1
             grid, rows = self._grids.shards[shard]
-            patches = as_floats(grid[rows[row - self._bounds[shard]]])
+            patches = as_floats(grid[rows[row - bounds[shard]]])
             heat = (patches if self._alone else patches - self._usual) @ coefficients
             heat[_under(heat.shape, self._grids.boxes[row], where) <= 0.0] = -np.inf
             if heat.max() > best_score:

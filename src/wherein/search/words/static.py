@@ -9,12 +9,13 @@ cell's cosines are standardised over the collection first: what a corner usually
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import Cells
+from wherein.index.cells import Cells, blocks
 from wherein.search.background import LEAST_SPREAD
 from wherein.search.scorers import RowScorer, SampledScorer, Scorer, Share, SumScorer
 from wherein.search.words import CONTEXT, Layers, SearchWord
@@ -51,71 +52,122 @@ class Static(SearchWord):
         grid, kind = method.grid or Grid(9), self.layers(method)[0]
         alone = method.choice("search", "context") == "alone"
         cells = CellScorer(
-            layers.cells(grid, kind), grid.boxes(), layers.sample, choose=method.choice("search", "cells"), alone=alone
+            layers.cells(grid, kind),
+            grid.boxes(),
+            layers.sample,
+            choose=method.choice("search", "cells"),
+            alone=alone,
+            beside=layers.cells_beside(grid, kind),
         )
         if alone:
             return cells
         shares = [Share(cells)]
         if layers.encoder.grid_hw is not None:
-            shares.append(Share(PatchScorer(layers.patches(), layers.sample), PATCHES_SHARE, anywhere=0.0))
+            patches = PatchScorer(layers.patches(), layers.sample, beside=layers.patches_beside())
+            shares.append(Share(patches, PATCHES_SHARE, anywhere=0.0))
         whole = layers.whole()
-        shares.append(Share(RowScorer(whole, layers.index(whole), layers.sample), WHOLE_SHARE, ANYWHERE_SHARE))
+        rows = RowScorer(whole, layers.index(whole), layers.sample, layers.whole_beside())
+        shares.append(Share(rows, WHOLE_SHARE, ANYWHERE_SHARE))
         return SumScorer(shares, count=whole.count, sample=layers.sample)
 
 
 STATIC: Final = Static()
 
 
+@dataclass(frozen=True, slots=True)
+class CellsBeside:
+    """What is kept beside the cells of a large collection."""
+
+    rough: Cells
+    """A rough copy"""
+    sampled: Cells
+    """A copy of those of the sample, numbered as there"""
+
+
 class CellScorer(SampledScorer):
     """How far the chosen cells of each image stand out."""
 
-    reads_all = True
-
-    def __init__(self, cells: Cells, boxes: Sequence[Box], sample: Ints, *, choose: str, alone: bool = False) -> None:
+    def __init__(
+        self,
+        cells: Cells,
+        boxes: Sequence[Box],
+        sample: Ints,
+        *,
+        choose: str,
+        alone: bool = False,
+        beside: CellsBeside | None = None,
+    ) -> None:
         """`boxes` says where each of the `cells` is."""
         super().__init__(cells.lengths.shape[1], sample)
-        self._cells, self._boxes, self._choose = cells, boxes, choose
+        self._cells, self._boxes, self._choose, self._beside = cells, boxes, choose, beside
         self._usual: tuple[bytes, Box | None, tuple[Floats, Floats]] | None = None
-        self.kind = "cosine" if alone else "standardised"
+        self.kind, self.reads_all = "cosine" if alone else "standardised", beside is None
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
-        chosen, weights = self._chosen(where)
-        each = self._each(queries, where, images, chosen)
-        soft = self._choose == "soft" and where is not None
-        return np.asarray(np.einsum("c,cmn->mn", weights, each) if soft else each.max(axis=0), np.float32)
+        cosines = self._cosines(queries, where, images)
+        usual = self._usually(queries, where, cosines, images)
+        return self._combined(where, cosines, usual)
+
+    def _cosines(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
+        """(chosen cells, m, images); those of the sample from its own copy, where there is one."""
+        chosen, _ = self._chosen(where)
+        if images is self._sample and self._beside is not None:
+            return self._beside.sampled.cosines(queries, chosen, np.arange(len(images)))
+        return self._cells.cosines(queries, chosen, images)
+
+    def estimates(self, query: Floats, where: Box | None) -> Floats | None:
+        """(n,): about what every image scores, from the rough copy of the cells."""
+        if self._beside is None:
+            return None
+        every = np.arange(self._count)
+        cosines = self._beside.rough.cosines(query, self._chosen(where)[0], every)
+        return np.asarray(self._combined(where, cosines, self._spreads(query, where))[0], np.float32)
+
+    def _combined(self, where: Box | None, cosines: Floats, usual: tuple[Floats, Floats]) -> Floats:
+        """(m, images): how far the chosen cells stand out, as much as each counts, or the one that does most."""
+        (mean, spread), weights = usual, self._chosen(where)[1]
+        if self._choose == "soft" and where is not None:
+            shares = weights[:, None] / spread[..., 0]
+            less = (shares * mean[..., 0]).sum(axis=0)
+            return np.asarray(np.einsum("cm,cmn->mn", shares, cosines) - less[:, None], np.float32)
+        found = np.empty(cosines.shape[1:], np.float32)
+        for some in blocks(cosines.shape[-1], size=cosines[..., 0].size):
+            apart = cosines[..., some] - mean
+            apart /= spread
+            apart.max(axis=0, out=found[:, some])
+        return found
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:
         """The chosen cell that stands out most; of soft ones, among those that count most."""
         chosen, weights = self._chosen(where)
-        each = self._each(query[None], where, images, chosen)[:, 0]
+        cosines = self._cosines(query[None], where, images)
+        mean, spread = self._usually(query[None], where, cosines, images)
+        each = ((cosines - mean) / spread)[:, 0]
         if self._choose == "soft":
             each = np.where(weights[:, None] >= weights.max() / 2, each, -np.inf)
         return [self._boxes[chosen[best]] for best in each.argmax(axis=0).tolist()]
 
-    def _each(self, queries: Floats, where: Box | None, images: Ints, chosen: Sequence[int]) -> Floats:
-        """(chosen cells, m, images) scores of each cell."""
-        cosines = self._cells.cosines(queries, chosen, images)
-        if self.kind == "cosine":
-            return cosines
+    def _usually(self, queries: Floats, where: Box | None, cosines: Floats, images: Ints) -> tuple[Floats, Floats]:
+        """Of each chosen cell and query, what is taken from its cosines and what they are divided by."""
         same = len(images) == len(self._sample) and bool((images == self._sample).all())
-        sampled = cosines[..., self._sample] if len(images) == self._count else cosines if same else None
-        mean, spread = self._spreads(queries, where, chosen, sampled)
-        return np.asarray((cosines - mean) / spread, np.float32)
+        return self._spreads(
+            queries, where, cosines[..., self._sample] if len(images) == self._count else cosines if same else None
+        )
 
-    def _spreads(
-        self, queries: Floats, where: Box | None, chosen: Sequence[int], sampled: Floats | None
-    ) -> tuple[Floats, Floats]:
+    def _spreads(self, queries: Floats, where: Box | None, sampled: Floats | None = None) -> tuple[Floats, Floats]:
         """Of each chosen cell and query, the mean of its cosines and their deviation, infinite where all are alike.
 
-        The last are kept for the regions of the hits.
+        Nothing is taken from plain cosines. The last are kept for the regions of the hits.
         """
         last, asked = self._usual, queries.tobytes()
         if last is not None and last[:2] == (asked, where):
             return last[2]
-        cosines = self._cells.cosines(queries, chosen, self._sample) if sampled is None else sampled
+        if self.kind == "cosine" or not len(self._sample):
+            nothing = np.zeros((len(self._chosen(where)[0]), len(queries), 1), np.float32)
+            return nothing, nothing + 1
+        cosines = self._cosines(queries, where, self._sample) if sampled is None else sampled
         values = cosines.astype(np.float64)
-        deviation = values.std(axis=-1, keepdims=True) if len(self._sample) else np.ones((*cosines.shape[:2], 1))
-        mean = values.mean(axis=-1, keepdims=True) if len(self._sample) else np.zeros(deviation.shape)
+        deviation, mean = values.std(axis=-1, keepdims=True), values.mean(axis=-1, keepdims=True)
         spread = np.where(deviation <= LEAST_SPREAD, np.inf, deviation)
         found = np.asarray(mean, np.float32), np.asarray(spread, np.float32)
         self._usual = (asked, where, found)
