@@ -375,7 +375,7 @@ ADAPTERS = """## Adapters
 
 `wherein train --kind adapter`: the mean average precision by the names of labels on the held-out half, before and
 after, and R@1 of the captions of other photographs when they are asked through it (by cosine). Its constants were
-chosen on `underwater` and `objects` and on these captions.
+chosen on these sets and captions.
 """
 HEAD = """# What a few examples teach
 

@@ -171,7 +171,7 @@ def test_a_label_needs_no_method_where_one_head_knows_it(collection: wherein.Col
     plain = [hit.image_id for hit in collection.search("label:warm", k=8)]
     assert plain == [hit.image_id for hit in collection.search("label:warm", method="toy:mood", k=8)]
     collection.train("second")
-    with pytest.raises(QueryError, match="search with --method toy:mood"):
+    with pytest.raises(QueryError, match="search by the method toy:mood"):
         collection.search("label:warm")
 
 

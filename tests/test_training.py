@@ -76,7 +76,7 @@ def test_plain_words_mean_what_they_meant_and_labels_add_to_them(collection: whe
 @pytest.mark.parametrize(
     ("ask", "method", "said"),
     [
-        ("label:warm", "toy", "search with --method toy:mood"),
+        ("label:warm", "toy", "search by the method toy:mood"),
         ("label:wram", "toy:mood", "Did you mean 'warm'?"),
         ("label:lamp", "", "teach it first"),
     ],
