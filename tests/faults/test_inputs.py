@@ -2,27 +2,22 @@
 
 import contextlib
 import resource
-from collections.abc import Callable
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from corpus import malformed
-from figures import note, size
+from figures import LONG, note, size
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsers import FILES, PARSERS
 
-from wherein.bench.pickles import read_npy, read_pickle
 from wherein.errors import ImageError, WhereinError
 from wherein.images import isolated
-from wherein.images.video import seconds_of
 from wherein.store.labels import Labels
-from wherein.store.manifest import Manifest
-from wherein.store.seals import Seal
-from wherein.values.method import Method
-from wherein.values.query import parse_image, parse_negative, parse_text
-from wherein.values.records import stamp
-from wherein.values.region import Box, Grid, place
 
 MOST_BYTES = 3 << 29
 """1.5 GB: what a decoder may ever hold."""
@@ -51,17 +46,6 @@ def test_malformed_files_are_decoded_or_refused(tmp_path: Path) -> None:
     note("malformed files", tries=count, decoded=decoded, refused=refused, killed=failed, bytes=most)
 
 
-PARSERS: dict[str, Callable[[str], Any]] = {
-    "box": Box.parse,
-    "grid": Grid.parse,
-    "place": place,
-    "method": Method.parse,
-    "text": parse_text,
-    "image": parse_image,
-    "negative": parse_negative,
-    "date": lambda text: stamp(text),
-    "seconds": seconds_of,
-}
 WORDS = st.text(st.sampled_from("0123456789.,+-~@:#=_/*abcdefghxyz inf nan\x00é☃"), max_size=40) | st.text(max_size=60)
 
 
@@ -75,14 +59,6 @@ def test_a_parser_answers_or_refuses_any_text(name: str) -> None:
 
     any_text()
     note(f"texts for {name}", tries=size(50, 2_000))
-
-
-FILES: dict[str, Callable[[Path], Any]] = {
-    "manifest": Manifest.read,
-    "pickle": read_pickle,
-    "npy": read_npy,
-    "seal": Seal.read,
-}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -119,3 +95,13 @@ JSON = st.recursive(
 def test_what_a_shard_says_of_itself_is_understood_or_left(document: Any) -> None:
     labels = Labels.of(document)
     assert labels is None or Labels.of(labels.to_document()) == labels
+
+
+@pytest.mark.skipif(not LONG or find_spec("atheris") is None, reason="the long form, with the extra fuzz")
+@pytest.mark.parametrize("name", [*PARSERS, *FILES])
+def test_a_parser_answers_or_refuses_what_atheris_finds(name: str) -> None:
+    runs = 100_000 if name in PARSERS else 20_000
+    command = [sys.executable, str(Path(__file__).with_name("fuzz.py")), name, "--runs", str(runs)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    note(f"atheris for {name}", tries=runs)

@@ -15,6 +15,7 @@ ORDER = (
     "limits",
     "files",
     "copies",
+    "sums",
     "parallel",
     "values.address",
     "remote",

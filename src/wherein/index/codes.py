@@ -19,6 +19,7 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
 from wherein.files import write_durably
+from wherein.sums import crc_name, is_as_it_says, summed
 
 BITS: Final = 1
 """Bits a dimension unless others are asked for: exact scores of a few thousand rows make up for what they lose, and
@@ -180,7 +181,7 @@ class CodeFiles:
 
         try:
             listed: dict[str, Any] = json.loads((self.folder / "codes.json").read_text("utf-8"))
-            if listed["format"] != _FORMAT:
+            if listed["format"] != _FORMAT or not is_as_it_says(self.folder / "codes.json"):
                 return None
             segments = [
                 Segment(
@@ -224,7 +225,7 @@ class CodeFiles:
             "trained": trained,
             "segments": segments,
         }
-        write_durably(self.folder / "codes.json", json.dumps(listed).encode())
+        write_durably(self.folder / "codes.json", summed(listed))
         named = {"codes.json", trained["file"], *(str(one["file"]) for one in segments)}
         for path in self.folder.iterdir():
             if path.name not in named:
@@ -243,8 +244,7 @@ class CodeFiles:
             return
 
     def _put(self, data: bytes) -> dict[str, Any]:
-        crc = zlib.crc32(data)
-        name = f"{crc:08x}-{len(data)}.faiss"
+        crc, name = zlib.crc32(data), crc_name(data, ".faiss")
         if not self._is_whole({"file": name, "crc": crc}):
             write_durably(self.folder / name, data)
         return {"file": name, "crc": crc}

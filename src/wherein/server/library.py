@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import threading
 from collections import OrderedDict
@@ -30,6 +29,7 @@ from wherein.server.preparing import Preparing
 from wherein.server.problems import Problem
 from wherein.server.questions import Questions
 from wherein.server.settings import Settings
+from wherein.sums import digest_name
 from wherein.values.address import Address, Location, location_of
 from wherein.values.ranking import Ranking
 from wherein.values.records import FOLDER, Info
@@ -169,7 +169,7 @@ class Served:
     def keep_example(self, data: bytes, *, max_pixels: int) -> tuple[str, tuple[int, int]]:
         """Keep an uploaded image, to be searched with; the oldest are forgotten."""
         size_wh = check_upload(data, max_pixels=max_pixels, name="the upload").full_wh
-        name = hashlib.blake2b(data, digest_size=16).hexdigest()
+        name = digest_name(data)
         folder = self._examples
         write_durably(folder / name, data)
         kept = list[tuple[float, int, Path]]()

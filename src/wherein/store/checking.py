@@ -17,6 +17,7 @@ from wherein.store import rewriting
 from wherein.store.catalogue_copies import damaged_copies, is_as_noted
 from wherein.store.seals import Seal, rescue
 from wherein.store.shards import Written, intact, is_whole
+from wherein.sums import is_as_it_says
 from wherein.values.records import CheckReport
 
 if TYPE_CHECKING:
@@ -118,8 +119,9 @@ def _is_there(store: Store, image: int) -> bool:
 
 
 def _damaged_derived(folder: Path) -> list[Path]:
-    """The sealed files below derived/ that are not what was written."""
-    return [path for path in sorted(folder.rglob("*.npy")) if not _as_sealed(path)]
+    """The files below derived/ that are not what their seal, their name or their checksum says was written."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in files if not (_as_sealed(path) if path.suffix == ".npy" else is_as_it_says(path))]
 
 
 def _as_sealed(path: Path) -> bool:
