@@ -56,7 +56,7 @@ def test_a_collection_may_lie_elsewhere(tmp_path: Path, folder: Path) -> None:
 def test_the_nearest_collection_is_found_from_below(filled: wherein.Collection, folder: Path, tmp_path: Path) -> None:
     assert nearest(folder / "holiday") == folder / ".wherein"
     assert nearest(folder) == folder / ".wherein"
-    with pytest.raises(CollectionNotFound, match="--collection"):
+    with pytest.raises(CollectionNotFound, match="name another collection"):
         nearest(tmp_path / "elsewhere")
 
 
