@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryFile
+from typing import BinaryIO, Final, cast
 
 from wherein.errors import InputError, StorageFull
 
@@ -108,3 +110,16 @@ def storage_full(where: Path, error: Exception) -> StorageFull:
 def plain_path(name: str | os.PathLike[str]) -> Path:
     """A path as roots are written: absolute, without `..` or `~`."""
     return Path(os.path.abspath(os.path.expanduser(name)))  # noqa: PTH100, PTH111 — "~" may be no user
+
+
+def on_disk(file: BinaryIO) -> BinaryIO:
+    """A file of this machine with the same content: the file itself, or a nameless copy of one that lies elsewhere."""
+    try:
+        file.fileno()
+    except OSError:
+        copy = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 — closed by who reads it
+        with file:
+            shutil.copyfileobj(file, copy)
+        copy.seek(0)
+        return copy
+    return file

@@ -24,6 +24,7 @@ import numpy as np
 
 from wherein import errors
 from wherein.errors import ImageError, UnreadableImage
+from wherein.files import on_disk
 from wherein.images.image import MAX_PIXELS, Detail, Enough, Image, ImageLike
 from wherein.images.image import decode as decode_here
 from wherein.images.video import EVERY, Keyframe
@@ -72,10 +73,15 @@ def frame_at(file: BinaryIO, seconds: float) -> Image:
         from wherein.images.video import frame_at as frame_here
 
         return frame_here(file, seconds)
-    with _POOL.decoder("the video") as decoder:
-        decoder.ask({"frame": seconds})
-        decoder.lend(file)
-        return decoder.image(decoder.told(PATIENCE))
+    lent = on_disk(file)
+    try:
+        with _POOL.decoder("the video") as decoder:
+            decoder.ask({"frame": seconds})
+            decoder.lend(lent)
+            return decoder.image(decoder.told(PATIENCE))
+    finally:
+        if lent is not file:
+            lent.close()
 
 
 def keyframes(path: Path, *, every: float = EVERY, max_pixels: int = MAX_PIXELS) -> Iterator[Keyframe]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Final, TypeVar, cast
+from typing import Any, BinaryIO, Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -283,19 +281,6 @@ def original_of(collection: Collection, image_id: str) -> BinaryIO:
     if not (looks_like_image(head) or is_video(details.path.name) or details.path.suffix.lower() in IMAGE_SUFFIXES):
         file.close()
         raise Problem(404, f"{image_id}: its file is no longer an image. Index the folder again.")
-    return file
-
-
-def on_disk(file: BinaryIO) -> BinaryIO:
-    """A file of this machine with the same content: the file itself, or a nameless copy of one that lies elsewhere."""
-    try:
-        file.fileno()
-    except OSError:
-        copy = cast(BinaryIO, TemporaryFile())  # noqa: SIM115 — closed by who reads it
-        with file:
-            shutil.copyfileobj(file, copy)
-        copy.seek(0)
-        return copy
     return file
 
 

@@ -12,8 +12,9 @@ from starlette.background import BackgroundTask
 
 from wherein import plugins
 from wherein.collection import Collection
+from wherein.files import on_disk
 from wherein.models import families_that_name_no_model
-from wherein.server.library import Served, on_disk, original_of
+from wherein.server.library import Served, original_of
 from wherein.server.places import Places, file_name
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
