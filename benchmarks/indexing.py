@@ -7,8 +7,9 @@ thumbnailed) and encoded, nothing written, while every core does the same (two h
 an idle neighbour would flatter); the rate this allows; the rate of `Collection.add` end to end, writing included; and
 their ratio, which should be at least 0.95. Also the core-seconds with one thread alone. Peak memory is the process's.
 
-With `--against`, the `src` folder of another version: both index the same files in turns, each in a process of its own,
-and the medians of their rates are compared.
+With `--against`, the `src` folder of another version: both index the same files in rounds, each version in a process of
+its own, which of them goes first alternates, and the medians are compared: of the rate, and of the core-milliseconds an
+image of all processes together, which other work on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +43,8 @@ with wherein.open(sys.argv[2], create=True, encoder=sys.argv[3]) as collection:
     print(report.added / (time.perf_counter() - started))
 """
 """What each version runs; every version of wherein understands it."""
-ROUNDS = 5
-"""How often each version indexes the files, in turns."""
+ROUNDS = 6
+"""How often each version indexes the files; even, so that each goes first as often as the other."""
 SIZES = {"1 MP": (1152, 864), "12 MP": (4000, 3000)}
 
 
@@ -107,32 +109,55 @@ def end_to_end(photos: Path, place: Path, spec: str) -> float:
         return report.added / (time.perf_counter() - started)
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one `add` took, in a process of its own."""
+
+    rate: float
+    """Images a second, from the call of `add` to its end."""
+    core_ms: float
+    """Milliseconds of processor time an image, of the process and of those it started, from start to end."""
+
+
 def compare(other: Path, spec: str, seconds: float) -> None:
-    """Print one line a size: the median rates of this version and of another, in turns, and their ratio."""
+    """Print one line a size: the median rates and costs of this version and of another, and their ratios."""
     sources = {"this": Path(wherein.__file__).parents[1], "other": other.resolve()}
     for name, size_wh in SIZES.items():
         with tempfile.TemporaryDirectory() as folder:
-            photos = Path(folder) / "photos"
+            photos, place = Path(folder) / "photos", Path(folder) / "collection"
             make_photos(photos, count=64, size_wh=size_wh)
-            rate = added_by(sources["this"], photos, Path(folder) / "first", spec)
-            multiply(photos, max(64, int(seconds * rate)))
-            rates: dict[str, list[float]] = {"this": [], "other": []}
+            slower = min(cost_of_add(source, photos, place, spec).rate for source in sources.values())
+            multiply(photos, max(64, int(seconds * slower)))
+            costs: dict[str, list[Cost]] = {"this": [], "other": []}
             for number in range(ROUNDS):
-                for version, source in sources.items():
-                    rates[version].append(added_by(source, photos, Path(folder) / f"{version}-{number}", spec))
-            ours, theirs = (float(np.median(rates[version])) for version in ("this", "other"))
-            told = "; ".join(f"{version} {', '.join(f'{one:.1f}' for one in own)}" for version, own in rates.items())
-            print(f"{spec}, {name}: {ours:.1f} against {theirs:.1f} images/s, ratio {ours / theirs:.3f} ({told})")
+                for version in sorted(sources, reverse=number % 2 == 0):
+                    costs[version].append(cost_of_add(sources[version], photos, place, spec))
+            rate, other_rate = (float(np.median([one.rate for one in costs[version]])) for version in sources)
+            core, other_core = (float(np.median([one.core_ms for one in costs[version]])) for version in sources)
+            print(
+                f"{spec}, {name}: {rate:.1f} against {other_rate:.1f} images/s, ratio {rate / other_rate:.3f}; "
+                f"{core:.1f} against {other_core:.1f} core-ms an image, ratio {core / other_core:.3f} (rates of this "
+                f"{told(costs['this'])}; of the other {told(costs['other'])})",
+                flush=True,
+            )
 
 
-def added_by(source: Path, photos: Path, place: Path, spec: str) -> float:
-    """Images a second of a whole `add` of the version in a folder, in a process of its own."""
+def told(costs: list[Cost]) -> str:
+    """The rates of every round, in their order."""
+    return ", ".join(f"{one.rate:.1f}" for one in costs)
+
+
+def cost_of_add(source: Path, photos: Path, place: Path, spec: str) -> Cost:
+    """What a whole `add` takes with the version in a folder, in a process of its own."""
     words = [sys.executable, "-c", ADD, str(photos), str(place), spec]
-    told = subprocess.run(
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended = subprocess.run(
         words, env=os.environ | {"PYTHONPATH": str(source)}, capture_output=True, text=True, check=True
     )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     shutil.rmtree(place)
-    return float(told.stdout)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(float(ended.stdout), 1000 * spent / sum(1 for _ in photos.iterdir()))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,8 @@ class Hubs:
     def free(self, vectors: Floats) -> Floats:
         """(…, d) without what lies along the two directions, which levelled texts would take for an answer."""
         used = np.stack([self.u, self.v])
-        return np.asarray(vectors - (vectors @ used.T) @ used, np.float32)
+        along = np.asarray((vectors @ used.T) @ used, np.float32)
+        return np.subtract(vectors, along, out=along)
 
     def level_texts(self, texts: Floats) -> Floats:
         """(n, d) unit vectors that feel the levelling, unit norm again."""

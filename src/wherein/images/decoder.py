@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from multiprocessing.reduction import recv_handle
 from typing import Any, Final
 
 import numpy as np
 import PIL.Image
 
 from wherein.errors import ImageError
+from wherein.images.channel import Channel
 from wherein.images.image import Enough, Image, decode
 from wherein.images.video import frame_at, keyframes
 
@@ -36,48 +36,48 @@ def main(descriptor: int) -> None:
     warnings.simplefilter("ignore")
     PIL.Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit is lower than ours for some formats; ours holds here
     _limit_memory()
-    connection = Connection(descriptor)
+    channel = Channel(socket.socket(fileno=descriptor))
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
-            _answer(connection, json.loads(connection.recv_bytes()))
+            _answer(channel, json.loads(channel.receive()))
             if _resident() > _BIG:
                 return
 
 
-def _answer(connection: Connection, asked: dict[str, Any]) -> None:
+def _answer(channel: Channel, asked: dict[str, Any]) -> None:
     try:
         if "video" in asked:
             for frame in keyframes(asked["video"], every=asked["every"], max_pixels=asked["max_pixels"]):
-                _send(connection, frame.image, seconds=frame.seconds)
-            connection.send_bytes(b'{"end": true}')
+                _send(channel, frame.image, seconds=frame.seconds)
+            channel.send(b'{"end": true}')
             return
         if "frame" in asked:
-            with os.fdopen(recv_handle(connection), "rb") as file:
-                _send(connection, frame_at(file, asked["frame"]))
+            with os.fdopen(channel.lent(), "rb") as file:
+                _send(channel, frame_at(file, asked["frame"]))
             return
-        data = connection.recv_bytes()
+        data = channel.receive()
         at_least: Callable[[tuple[int, int]], int] | None = None
         if asked["enough"]:
             at_least = Enough(*asked["enough"])
         elif asked["at_least"]:
 
             def at_least(size_wh: tuple[int, int]) -> int:
-                connection.send_bytes(json.dumps({"size_wh": size_wh}).encode())
-                return int(json.loads(connection.recv_bytes()))
+                channel.send(json.dumps({"size_wh": size_wh}).encode())
+                return int(json.loads(channel.receive()))
 
         image = decode(data, at_least=at_least, max_pixels=asked["max_pixels"], name=asked["name"])
-        _send(connection, image)
+        _send(channel, image)
     except ImageError as error:
         told = {"error": type(error).__name__, "said": str(error).encode("utf-8", "backslashreplace").decode()}
         told["passing"] = str(int(isinstance(error.__cause__, OSError)))
-        connection.send_bytes(json.dumps(told).encode())
+        channel.send(json.dumps(told).encode())
 
 
-def _send(connection: Connection, image: Image, *, seconds: float | None = None) -> None:
+def _send(channel: Channel, image: Image, *, seconds: float | None = None) -> None:
     taken = None if image.taken is None else image.taken.isoformat()
     head = {"shape": image.pixels.shape, "full_wh": image.full_wh, "taken": taken, "seconds": seconds}
-    connection.send_bytes(json.dumps(head).encode())
-    connection.send_bytes(np.ascontiguousarray(image.pixels).reshape(-1).data)  # without a copy
+    channel.send(json.dumps(head).encode())
+    channel.send(np.ascontiguousarray(image.pixels).reshape(-1).data)  # without a copy
 
 
 def _limit_memory() -> None:

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from datetime import datetime
-from multiprocessing.connection import Connection
-from multiprocessing.reduction import send_handle
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -25,6 +23,7 @@ import numpy as np
 from wherein import errors
 from wherein.errors import ImageError, UnreadableImage
 from wherein.files import on_disk
+from wherein.images.channel import Channel
 from wherein.images.image import MAX_PIXELS, Detail, Enough, Image, ImageLike
 from wherein.images.image import decode as decode_here
 from wherein.images.video import EVERY, Keyframe
@@ -33,8 +32,10 @@ PATIENCE: Final = 60.0
 """Seconds for one image: the largest allowed takes about ten on a slow core."""
 VIDEO_PATIENCE: Final = 600.0
 """Seconds until the next frame of a video: hours of film may be read before the first is chosen."""
-_ROOM: Final = 4 << 20
-"""Bytes on their way to a decoder or back, where the system allows as many."""
+_KEEP_MEMORY: Final = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
+"""Bids the C library of Linux keep the memory of one image for the next: given back and asked for again, its pages are
+a third of the time that a photograph of one megapixel takes. 32 MB is the most that it lets one piece have, and a
+decoder that holds more than 400 MB ends after its answer."""
 ISOLATED = hasattr(socket, "socketpair") and os.name == "posix"
 
 
@@ -106,8 +107,6 @@ class _Decoder:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        for end in (ours, theirs):  # a photo or its pixels in one go, so that nobody waits for half of it
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM)
         with theirs:
             command = [sys.executable, "-m", "wherein.images.decoder", str(theirs.fileno())]
             self._process = subprocess.Popen(
@@ -116,9 +115,9 @@ class _Decoder:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=os.environ | _KEEP_MEMORY | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-        self._connection = Connection(ours.detach())
+        self._channel = Channel(ours)
         self.busy = False
         """Whether an answer is still on its way."""
 
@@ -130,24 +129,24 @@ class _Decoder:
 
     def send(self, data: bytes) -> None:
         try:
-            self._connection.send_bytes(data)
+            self._channel.send(data)
         except OSError as error:
             raise _Crashed(self.end()) from error
 
     def lend(self, file: BinaryIO) -> None:
         """Let it read an open file, which it need not be able to open itself."""
         try:
-            send_handle(self._connection, file.fileno(), self.pid)
+            self._channel.lend(file.fileno())
         except OSError as error:
             raise _Crashed(self.end()) from error
 
     def told(self, seconds: float) -> dict[str, Any]:
         """The next thing it says; an error of the file is raised as such."""
         try:
-            if not self._connection.poll(seconds):
+            if not self._channel.waits(seconds):
                 self.end()
                 raise _Crashed(f"it took longer than {seconds:g} s")
-            told: dict[str, Any] = json.loads(self._connection.recv_bytes())
+            told: dict[str, Any] = json.loads(self._channel.receive())
         except (EOFError, OSError) as error:
             raise _Crashed(self.end()) from error
         if "end" in told:
@@ -163,7 +162,7 @@ class _Decoder:
     def image(self, told: dict[str, Any]) -> Image:
         """The pixels that follow what was told of them."""
         try:
-            pixels = np.frombuffer(self._connection.recv_bytes(), np.uint8).reshape(told["shape"])
+            pixels = np.frombuffer(self._channel.receive(), np.uint8).reshape(told["shape"])
         except (EOFError, OSError) as error:
             raise _Crashed(self.end()) from error
         self.busy = told["seconds"] is not None  # of a video, more may follow
@@ -183,7 +182,7 @@ class _Decoder:
     def end(self) -> str:
         """End it, and say how it ended by itself, if it had."""
         with suppress(OSError):
-            self._connection.close()
+            self._channel.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         code = self._process.poll()

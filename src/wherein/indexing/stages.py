@@ -33,8 +33,10 @@ from wherein.values.address import Address, Location
 from wherein.values.records import FileRecord, ImageRecord
 from wherein.values.region import Box
 
-BATCH: Final = 8
-"""Prepared images that one call of an encoder gets, at least; it may ask for more."""
+BATCH: Final = 4
+"""Prepared images that one call of an encoder gets, at least; it may ask for more. The arrays of four stay in memory
+that the process keeps, those of eight are asked of the system each time: a twentieth more of `mini`'s processor time
+(`benchmarks/indexing.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

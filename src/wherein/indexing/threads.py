@@ -1,7 +1,9 @@
 """The executor that indexes with threads of this process: decode ahead, encode, write behind.
 
-A few equal workers share one rule: encode when a batch is ready, else decode the next file. No core waits for
-another stage, and none is oversubscribed, because every encoder call runs on the one thread that makes it.
+A few equal workers share one rule: encode when a batch is ready, else have the next file decoded. No core waits for
+another stage, and none is oversubscribed, because every encoder call runs on the one thread that makes it. There is one
+worker more than was asked for: files are decoded in processes of their own, and while one worker waits for such a
+process, another has work for its core.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from wherein.values.records import FileRecord
 
 
 class Threads:
-    """So many workers, each a thread."""
+    """So many workers, each a thread, and one for those that wait."""
 
     def __init__(self, *, workers: int) -> None:
-        self._workers = workers
+        self._workers = workers + 1
 
     def run(
         self, stages: Stages, tasks: Iterable[Task], *, known: Callable[[FileRecord], bool]

@@ -68,13 +68,12 @@ class Seal:
         return cls(data_bytes, data_crc, head, crcs, labels, sound)
 
 
-def seal_of(data: memoryview, *, crc: int, head: int, ends: Sequence[int], labels: Any = None) -> bytes:
-    """The seal of `data`: a head of so many bytes, then rows that end at `ends`; no ends: rows have no sums."""
-    starts = (head, *ends[:-1])
-    crcs = np.array([zlib.crc32(data[a:b]) for a, b in zip(starts, ends, strict=True)] if ends else [], "<u4")
-    sums = _LENGTH.pack(head) + bytes(data[:head]) + crcs.tobytes()
+def seal_of(head: bytes, rows: Sequence[memoryview], *, size: int, crc: int, labels: Any = None) -> bytes:
+    """The seal of a file of `size` bytes, a head and rows; where no rows are given, they have no sums of their own."""
+    crcs = np.array([zlib.crc32(row) for row in rows], "<u4")
+    sums = _LENGTH.pack(len(head)) + head + crcs.tobytes()
     packed = b"" if labels is None else zlib.compress(json.dumps(labels).encode())
-    fields = _FIELDS.pack(_MAGIC, len(data), len(packed), len(sums), crc, zlib.crc32(packed), zlib.crc32(sums))
+    fields = _FIELDS.pack(_MAGIC, size, len(packed), len(sums), crc, zlib.crc32(packed), zlib.crc32(sums))
     footer = fields + _OWN.pack(zlib.crc32(fields))
     return packed + sums + footer + footer
 

@@ -6,6 +6,7 @@ import io
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,32 +31,36 @@ class Written:
 
 def write_array(path: Path, rows: Array, *, labels: Any = None) -> Written:
     """Write one array, (n, …), as a shard; with labels every row has a checksum of its own."""
-    data, head = _as_file(rows)
+    body = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
     step = rows.nbytes // len(rows) if len(rows) else 0
-    ends = [] if labels is None else [head + step * (row + 1) for row in range(len(rows))]
-    return _write(path, data, len(rows), head=head, ends=ends, labels=labels)
+    cuts = range(0, rows.nbytes + 1, step) if step else [0] * (len(rows) + 1)
+    return _write(path, _head(rows.dtype, rows.shape), body, cuts, labels=labels)
 
 
 def write_blobs(path: Path, blobs: Sequence[bytes], *, labels: Any = None) -> Written:
     """Write byte strings of any lengths as a shard: n + 1 offsets (int64), then the bytes."""
-    data, head = _as_file(as_blobs(blobs))
-    offsets = np.cumsum([head + 8 * (len(blobs) + 1), *map(len, blobs)]).tolist()
-    ends = [] if labels is None else offsets[1:]
-    return _write(path, data, len(blobs), head=offsets[0], ends=ends, labels=labels)
+    offsets = _offsets(blobs)
+    head = _head(np.dtype(np.uint8), (int(offsets[-1]),)) + offsets.tobytes()
+    cuts = (offsets - offsets[0]).tolist()
+    return _write(path, head, memoryview(b"".join(blobs)), cuts, labels=labels)
 
 
-def _as_file(rows: Array) -> tuple[memoryview, int]:
-    """An array as numpy writes it, and where its numbers begin."""
+def _head(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """How numpy describes an array at the beginning of its file."""
     buffer = io.BytesIO()
-    np.save(buffer, np.ascontiguousarray(rows), allow_pickle=False)
-    data = buffer.getbuffer()
-    return data, len(data) - rows.nbytes
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, described)
+    return buffer.getvalue()
+
+
+def _offsets(blobs: Sequence[bytes]) -> npt.NDArray[np.int64]:
+    """Where each byte string begins, and the last ends, behind these offsets themselves."""
+    return np.cumsum([8 * (len(blobs) + 1), *map(len, blobs)], dtype=np.int64)
 
 
 def as_blobs(blobs: Sequence[bytes]) -> Array:
     """Byte strings as one flat array, which `read_blob` takes apart again."""
-    offsets = np.cumsum([8 * (len(blobs) + 1), *map(len, blobs)], dtype=np.int64)
-    return np.frombuffer(offsets.tobytes() + b"".join(blobs), np.uint8)
+    return np.frombuffer(_offsets(blobs).tobytes() + b"".join(blobs), np.uint8)
 
 
 def read_array(path: Path) -> Array:
@@ -101,11 +106,13 @@ def checksum(path: Path, *, until: int = 0) -> tuple[int, int, int]:
     return crc, size, first
 
 
-def _write(path: Path, data: memoryview, rows: int, *, head: int, ends: Sequence[int], labels: Any) -> Written:
-    crc = zlib.crc32(data)
-    seal = seal_of(data, crc=crc, head=head, ends=ends, labels=labels)
-    write_durably(path, data, seal)
-    return Written(rows, len(data) + len(seal), zlib.crc32(seal, crc))
+def _write(path: Path, head: bytes, body: memoryview, cuts: Sequence[int], *, labels: Any) -> Written:
+    """Write what describes the rows, the rows, which are parted at `cuts` of `body`, and their seal."""
+    crc = zlib.crc32(body, zlib.crc32(head))
+    rows = [] if labels is None else [body[a:b] for a, b in pairwise(cuts)]
+    seal = seal_of(head, rows, size=len(head) + len(body), crc=crc, labels=labels)
+    write_durably(path, head, body, seal)  # none of them is copied: a shard may have hundreds of megabytes
+    return Written(len(cuts) - 1, len(head) + len(body) + len(seal), zlib.crc32(seal, crc))
 
 
 def as_floats(stored: Array) -> npt.NDArray[np.float32]:
