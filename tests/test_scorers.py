@@ -1,6 +1,6 @@
 """Scores of places: which cells a box chooses, how they are standardised, and what a sloppy box costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +9,17 @@ import pytest
 
 import wherein
 from wherein import Box, Part
-from wherein.arrays import Floats
+from wherein.arrays import Floats, Ints
+from wherein.encoders import Encoder
 from wherein.index.cells import Cells, PlaceRows, lengths_of, sixths
 from wherein.index.exact import ExactRows
 from wherein.index.rows import in_memory
+from wherein.search.crops import crop_embeddings
 from wherein.search.scorers import RowScorer, SampledScorer, Share, SumScorer
+from wherein.search.words import theoretical
 from wherein.search.words.patches import PatchGrids, PatchScorer
 from wherein.search.words.static import WHOLE_SHARE, CellScorer
+from wherein.store.originals import Original
 from wherein.values.region import Grid
 
 Picture = Callable[..., PIL.Image.Image]
@@ -195,3 +199,25 @@ def test_the_cells_of_an_image_are_as_long_as_what_they_show_beside_the_others()
     assert cells[0, 0] == pytest.approx([1.0, 0.0])
     assert cells[5, 5] == pytest.approx([0.0, 0.5])
     assert not sixths(np.zeros((1, 6, 6, 2), np.float32)).any()
+
+
+def test_a_place_is_cropped_once_for_queries_that_follow_each_other(
+    collection: wherein.Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection.add(folder)
+    cropped = list[Box]()
+
+    def watched(files: Sequence[Original | None], place: Box, encoder: Encoder) -> tuple[Ints, Floats]:
+        cropped.append(place)
+        return crop_embeddings(files, place, encoder)
+
+    monkeypatch.setattr(theoretical, "crop_embeddings", watched)
+    left, right = Box(0, 0, 0.5, 1), Box(0.5, 0, 1, 1)
+    found = dict[tuple[str, Box], dict[str, float]]()
+    for place in (left, right):
+        for colour in ("red", "blue"):
+            ranking = collection.search(wherein.Query((Part(text=colour, where=place),)), method="theoretical")
+            found[colour, place] = {hit.image_id: hit.score for hit in ranking}
+    assert cropped == [left, right]
+    half = {asked: scores["holiday/half.png"] for asked, scores in found.items()}
+    assert min(half["red", left], half["blue", right]) > 0.9 > 0.5 > max(half["red", right], half["blue", left])

@@ -40,18 +40,34 @@ class CropScorer(SampledScorer):
     def __init__(self, files: Sequence[Original | None], encoder: Encoder, sample: Ints) -> None:
         super().__init__(len(files), sample)
         self._files, self._encoder = files, encoder
+        self._kept: tuple[Box, tuple[Ints, Floats]] | None = None
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         """An image whose file cannot be read scores −1."""
         if where is None:
             raise QueryError("method theoretical crops every image to the query's box: name a place.")
         scores = np.full((len(queries), len(images)), -1.0, np.float32)
-        for start in range(0, len(images), _BLOCK):
+        kept = self._kept
+        if images is not self._sample:
+            read, rows = self._crops(where, images)
+        elif kept is not None and kept[0] == where:
+            read, rows = kept[1]
+        else:  # the sample's are kept: the next query may ask for the same place
+            read, rows = self._crops(where, images)
+            self._kept = (where, (read, rows))
+        scores[:, read] = queries @ rows.T
+        return scores
+
+    def _crops(self, where: Box, images: Ints) -> tuple[Ints, Floats]:
+        """Which of the images could be read (n,), and the embeddings (n, d) of the place in each."""
+        read, rows = list[Ints](), list[Floats]()
+        for start in range(0, max(len(images), 1), _BLOCK):
             checkpoint(start, of=len(images))
             files = [self._files[image] for image in images[start : start + _BLOCK].tolist()]
-            read, rows = crop_embeddings(files, where, self._encoder)
-            scores[:, start + read] = queries @ rows.T
-        return scores
+            found, made = crop_embeddings(files, where, self._encoder)
+            read.append(start + found)
+            rows.append(made)
+        return np.concatenate(read), np.concatenate(rows)
 
     def regions(self, query: Floats, where: Box | None, images: Ints) -> list[Box | None]:  # noqa: ARG002
         """The box that was asked for."""
