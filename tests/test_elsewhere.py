@@ -2,12 +2,17 @@
 
 import io
 import json
+import os
+import re
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -263,6 +268,62 @@ def test_memory_and_the_web(folder: Path, tmp_path: Path, did: Did) -> None:
         server.shutdown()
 
 
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    paths = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    encoding = serialization.Encoding.PEM
+    paths[0].write_bytes(made.public_bytes(encoding))
+    plain = serialization.NoEncryption()
+    paths[1].write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain))
+    return paths
+
+
+def test_the_web_with_a_certificate(folder: Path, tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+    home = ["-c", str(tmp_path / "made")]
+
+    def run(*words: str, trusted: bool = True) -> subprocess.CompletedProcess[str]:
+        trust = {"SSL_CERT_FILE": str(certificate[0])} if trusted else {}
+        command = [sys.executable, "-m", "wherein", *words, *home]
+        return subprocess.run(command, capture_output=True, text=True, env=os.environ | trust)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"https://127.0.0.1:{server.server_port}/"
+        refused = run("index", address, "--encoder", "toy", trusted=False)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+        assert "certificate" in refused.stderr
+        added = run("index", address, "--encoder", "toy", "--json")
+        assert (added.returncode, json.loads(added.stdout)["added"]) == (0, 4), added.stderr
+        assert json.loads(run("index", "--json").stdout)["unchanged"] == 4
+        assert run("search", "red", "-k", "1", "--paths").stdout == f"{address}red.png\n"
+        zoomed = run("search", "red", "--where", "left", "--method", "whole+zoom", "-k", "1", "--paths")
+        assert zoomed.stdout == f"{address}red.png\n", "the original was read"
+        server.shutdown()
+
+
 def test_a_file_address_is_a_folder_of_this_machine(folder: Path, tmp_path: Path) -> None:
     with wherein.open(tmp_path / "made", create=True, encoder="toy") as made:
         made.add(f"file://{folder}")
@@ -326,3 +387,17 @@ def test_a_missing_extra_is_told_with_its_command(tmp_path: Path, monkeypatch: p
         pytest.raises(MissingExtra, match=r"pip install 'wherein\[scale\]'"),
     ):
         made.add("s3://bucket/photos")
+
+
+@pytest.mark.parametrize(
+    ("url", "command"), [("gs://bucket/photos", "pip install 'gcsfs'"), ("abfs://bucket/photos", "pip install 'adlfs'")]
+)
+def test_a_store_whose_library_is_missing_is_told_with_its_command(
+    url: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, command.split("'")[1], None)
+    with (
+        wherein.open(tmp_path, create=True, encoder="toy") as made,
+        pytest.raises(MissingExtra, match=re.escape(command)),
+    ):
+        made.add(url)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -72,9 +73,10 @@ class RemoteFolder:
         try:
             self._files, self._root = url_to_fs(url)
         except ImportError as error:
-            raise MissingExtra(f"{url}: needs a library ({error}): pip install 'wherein[scale]'.") from None
-        except ValueError as error:
-            raise InputError(f"{url}: is no address that can be opened ({error}).") from error
+            missing = getattr(error.__cause__, "name", None) or "wherein[scale]"  # fsspec says which on the way
+            raise MissingExtra(f"{url}: needs a library ({_told(error)}): pip install '{missing}'.") from None
+        except (ValueError, OSError) as error:
+            raise InputError(f"{url}: is no address that can be opened ({_told(error)}).") from error
         self._failures = 0
 
     def read(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
@@ -127,7 +129,8 @@ class RemoteFolder:
     def exists(self, name: str = "") -> bool:
         """Whether there is a file or a folder of that name."""
         self._files.invalidate_cache()
-        return bool(self._tried("exists", name))
+        strict = "strict" in signature(getattr(self._files, "_exists", self._files.exists)).parameters
+        return bool(self._tried("exists", name, **({"strict": True} if strict else {})))  # else failures read as absent
 
     def _listed_or_none(self, name: str) -> Listed | None:
         try:
@@ -245,5 +248,9 @@ def _seconds(date: Any) -> float:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"was not answered within {ANSWER_SECONDS:g} s"
-    told = " ".join(f"{error}".split())[:200] or type(error).__name__
-    return f"cannot be read or written ({told})"
+    return f"cannot be read or written ({_told(error)})"
+
+
+def _told(error: Exception) -> str:
+    """What an error says, in one line."""
+    return " ".join(f"{error}".split())[:200] or type(error).__name__

@@ -255,6 +255,24 @@ def test_a_server_that_lost_rows_is_not_believed(few: wherein.Collection, addres
         few.search("red", index=f"milvus:{address}")
 
 
+def test_a_push_asks_one_question_at_a_time_and_a_late_answer_is_said_to_be_late(
+    few: wherein.Collection, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once, ask = set[int](), MilvusRows._ask
+
+    def spy(self: MilvusRows, queries: Floats, *more: Any, **options: Any) -> Any:
+        at_once.add(len(queries))
+        return ask(self, queries, *more, **options)
+
+    monkeypatch.setattr(MilvusRows, "_ask", spy)
+    few.push(f"milvus:{file}")
+    assert at_once == {1}, "many at once take longer than one request may"
+    few.search("red", index=f"milvus:{file}")
+    monkeypatch.setattr("wherein.index.milvus.SECONDS", 1e-6)
+    with pytest.raises(IndexUnavailable, match=r"cannot be searched \(no answer in time\)"):
+        few.search("blue", index=f"milvus:{file}")
+
+
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "wherein", *words], capture_output=True, text=True)
 

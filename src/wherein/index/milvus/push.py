@@ -204,8 +204,11 @@ def _measured(table: RowTable, address: str, pushed: Pushed, milvus: Milvus, nam
     for probes in _probes(pushed):
         pushed = replace(pushed, probes=probes)
         pushed.write(milvus, name)
-        found = MilvusRows(table, address).top(queries, k=_DEPTH)
-        shared = [len(own & set(top.images.tolist())) for own, top in zip(truth, found, strict=True)]
+        index = MilvusRows(table, address)
+        shared = list[int]()
+        for query, own in zip(queries, truth, strict=True):  # one at a time, as searches ask: each has its seconds
+            (found,) = index.top(query[None], k=_DEPTH)
+            shared.append(len(own & set(found.images.tolist())))
         pushed = replace(pushed, recall=sum(shared) / max(1, sum(map(len, truth))))
         if pushed.recall >= RECALL:
             break

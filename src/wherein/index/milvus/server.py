@@ -59,8 +59,10 @@ class Milvus:
         try:
             yield
         except (MilvusException, grpc.RpcError, OSError, ValueError, TypeError) as error:
-            said = getattr(error, "message", None) or str(error) or type(error).__name__
-            reason = " ".join(str(said).split())[:200]
+            code = error.code() if isinstance(error, grpc.Call) else None
+            late = code is grpc.StatusCode.DEADLINE_EXCEEDED
+            said = "no answer in time" if late else getattr(error, "message", None) or str(error)
+            reason = " ".join(str(said or type(error).__name__).split())[:200]
             way_out = (
                 "Start the server" if self.file is None else "Only one process may have the file open: end the other"
             )
