@@ -145,6 +145,17 @@ def test_most_votes_decide(cast: dict[str, str], decided: str | None) -> None:
     assert majority(cast) == decided
 
 
+def test_three_people_vote_on_the_same_images(api: httpx.Client, folder_ids: list[str]) -> None:
+    voted = list[str]()
+    for author in ("anna", "ben", "cleo"):
+        for _ in range(2):
+            image = api.get("/votes/next", params={"author": author}).json()["image_id"]
+            api.post("/votes", json={"author": author, "image_id": image, "difficulty": "easy"}).raise_for_status()
+            voted.append(image)
+    assert set(voted[:2]) == set(voted[2:4]) == set(voted[4:])
+    assert api.get("/votes/next", params={"author": "dora"}).json()["image_id"] in set(folder_ids) - set(voted)
+
+
 def test_votes_are_cast_changed_and_exported(api: httpx.Client, folder_ids: list[str]) -> None:
     first = api.get("/votes/next", params={"author": "anna"}).json()
     assert first["left"] == len(folder_ids)

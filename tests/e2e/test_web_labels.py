@@ -1,9 +1,12 @@
 """The labelling tool in a real browser: masks are drawn, erased, undone and saved; votes; describing from memory."""
 
+import io
 import json
 from typing import Any
 
 import httpx
+import numpy as np
+import PIL.Image
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -30,13 +33,13 @@ def begin(page: Page, name: str) -> None:
     page.goto("/?view=label")
     page.get_by_label("Your name").fill(name)
     page.get_by_role("button", name="Begin").click()
-    expect(page.locator(".labelling canvas.line")).to_be_visible()
+    expect(page.locator(".labelling canvas.trace")).to_be_visible()
 
 
 @pytest.mark.usefixtures("pairs")
 def test_a_polygon_is_drawn_erased_undone_and_saved(page: Page) -> None:
     begin(page, "ada")
-    line = page.locator(".labelling canvas.line")
+    line = page.locator(".labelling canvas.trace")
     frame = line.bounding_box()
     assert frame is not None
     for x, y in ((0.1, 0.1), (0.5, 0.1), (0.5, 0.9), (0.1, 0.9)):
@@ -57,6 +60,23 @@ def test_a_polygon_is_drawn_erased_undone_and_saved(page: Page) -> None:
     assert sum(body["mask"]["counts"]) == body["mask"]["size"][0] * body["mask"]["size"][1]
     assert body["author"] == "ada"
     assert body["seconds"] > 0
+
+
+@pytest.mark.usefixtures("pairs")
+def test_the_picture_stays_while_the_pointer_is_over_it(page: Page) -> None:
+    begin(page, "eve")
+    page.mouse.move(0, 0)
+    stage = page.locator(".labelling .fit .stage")
+    away = stage.screenshot()
+    page.locator(".labelling canvas.trace").hover()
+    page.locator(".labelling canvas.trace").evaluate("canvas => canvas.blur()")
+    over = stage.screenshot()
+    pixels, others = (np.asarray(PIL.Image.open(io.BytesIO(one)).convert("RGB"), int) for one in (away, over))
+    assert np.abs(pixels - others).max() <= 2
+    frame, drawn = stage.bounding_box(), page.locator(".labelling canvas.trace").bounding_box()
+    assert frame == drawn
+    padding = "canvas => getComputedStyle(canvas).padding"
+    assert page.locator(".labelling canvas.trace").evaluate(padding) == "0px", "what is drawn lies under the pointer"
 
 
 @pytest.mark.usefixtures("pairs")

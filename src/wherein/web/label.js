@@ -80,7 +80,7 @@ class Drawing {
     const scale = SIDE / Math.max(picture.naturalWidth, picture.naturalHeight);
     const sides = { width: Math.max(1, Math.round(picture.naturalWidth * scale)), height: Math.max(1, Math.round(picture.naturalHeight * scale)) };
     this.mask = h("canvas", { ...sides, class: "mask", "aria-hidden": "true" });
-    this.line = h("canvas", { ...sides, class: "line", tabindex: "0", role: "img", "aria-label": "The mask: draw with the pointer, Enter closes a polygon, Backspace takes a point back" });
+    this.line = h("canvas", { ...sides, class: "trace", tabindex: "0", role: "img", "aria-label": "The mask: draw with the pointer, Enter closes a polygon, Backspace takes a point back" });
     this.pen = this.mask.getContext("2d", { willReadFrequently: true });
     stage.append(this.mask, this.line);
     this.line.addEventListener("pointerdown", (event) => this.#down(event));

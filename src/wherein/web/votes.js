@@ -22,7 +22,7 @@ export async function ballot(view, author, back, given) {
   }
   const cast = (difficulty) => post(at(state.collection, "/votes"), { author, image_id: next.image_id, difficulty })
     .then((following) => ballot(view, author, back, following)).catch(tell);
-  const room = h("section", { class: "annotate", tabindex: "-1", onkeydown: (event) => { if (LEVELS[Number(event.key) - 1]) cast(LEVELS[Number(event.key) - 1]); } },
+  const room = h("section", { class: "annotate labelling", tabindex: "-1", onkeydown: (event) => { if (LEVELS[Number(event.key) - 1]) cast(LEVELS[Number(event.key) - 1]); } },
     h("div", { class: "fit" }, h("div", { class: "stage" }, h("img", { src: thumbUrl(state.collection, next.image_id, 1024), alt: "The image to judge", draggable: "false" }))),
     h("div", { class: "panel" },
       h("p", { class: "quiet" }, `${author} · ${plural(next.left, "image")} left`),

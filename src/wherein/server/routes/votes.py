@@ -22,6 +22,8 @@ FACTORS: Final = (
     "how much of the photo the thing fills",
 )  # fmt: skip
 """What the paper asks its annotators to weigh."""
+ENOUGH: Final = 3
+"""Votes with which most can decide. Chosen by hand: the paper says "different annotators", not how many."""
 
 
 class VoteIn(Shape):
@@ -57,12 +59,13 @@ def votes(served: ServedHere) -> list[VotesOut]:
 
 @router.get("/collections/{name}/votes/next")
 async def next_ballot(served: ServedHere, author: Annotated[Name, Query()]) -> BallotOut:
-    """An image that this author has not voted on; those with few votes come first."""
+    """An image that this author has not voted on; those that others began come first, those with enough votes last."""
     known = documents.read(served, "votes", {})
     image_ids = await served.reading(lambda found: found.image_ids())
     order = [one for one in image_ids if author not in known.get(one, {})]
     random.Random(author).shuffle(order)
-    order.sort(key=lambda one: len(known.get(one, {})))
+    cast = {one: len(known.get(one, {})) for one in order}
+    order.sort(key=lambda one: (cast[one] >= ENOUGH, -cast[one] if cast[one] < ENOUGH else cast[one]))
     return BallotOut(image_id=order[0] if order else None, left=len(order), factors=list(FACTORS))
 
 
