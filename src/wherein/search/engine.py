@@ -228,7 +228,7 @@ def _learnt_groups(query: Query, view: View, encoder: Encoder, method: Method) -
     if words:
         weights = np.array([[part.weight] for part in words], np.float32)
         text = unit((weights * _embed_texts(words, encoder, method)).sum(axis=0))
-    vector = learn_feedback(marks.right, marks.wrong, view.layers.others, text=text)
+    vector = learn_feedback(marks.right, marks.wrong, view.layers.usual, text=text)
     learnt = Group(vector[None], None, 1.0, of_images=True, learnt=True)
     return [learnt, *_groups_of(rest, encoder, method)], (marks.note,)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -51,11 +52,13 @@ SAMPLE: Final = 512
 """Unlabelled images that are looked at, at most: as many as an embedding has numbers."""
 CURVE_LEAST: Final = 8
 """Right and wrong held-out scores that a confidence needs each, of all labels together."""
+_BLOCK: Final = 256
+"""Examples that are added to a regression at once: half as many as an embedding has numbers."""
 _ROUNDS: Final = 50
 """Steps in which the share of right images in the collection is found; it changes by less than 1 % after twenty."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Usual:
     """What embeddings are like here: their mean, their spread around it, and a sample of them."""
 
@@ -73,6 +76,22 @@ class Usual:
     def centred(self, rows: Floats) -> Doubles:
         """(n, d) rows without what they share, of unit spread."""
         return np.asarray((rows - self.mean) / self.spread, np.float64)
+
+    @cached_property
+    def design(self) -> Doubles:
+        """(m, d + 1) the sample, centred, with a 1 for the offset."""
+        return _with_offset(self.centred(self.sample))
+
+    @cached_property
+    def inverse(self) -> Doubles:
+        """(d + 1, d + 1) what regression solves with before any example: the sample counts UNLABELLED in all.
+
+        It is the same for every label and query, so it is made once; examples are added to it one block at a time.
+        """
+        penalty = np.full(self.design.shape[1], RIDGE)
+        penalty[-1] = 1e-9  # the offset is free
+        weight = UNLABELLED / max(len(self.design), 1)
+        return np.linalg.inv(weight * (self.design.T @ self.design) + np.diag(penalty))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,31 +133,28 @@ def learn_label(
     text does not, and is linear, so that any strength of the text is a sum of the two.
     """
     count, rest = len(rows), usual.sample
-    both = np.concatenate([rows, rest])
-    known = np.concatenate([right, np.zeros(len(rest), np.bool_)])
-    weights = np.zeros(len(both))
+    direction, middle = _text_scale(usual, text)
+    added = np.concatenate([rows, rest]) @ direction - middle
+    design = np.concatenate([_with_offset(usual.centred(rows)), usual.design])
+    weights = np.full(len(design), UNLABELLED / max(len(rest), 1))
     weights[:count][right] = 1.0 / max(int(right.sum()), 1)
     weights[:count][~right] = (1.0 - UNLABELLED) / max(int((~right).sum()), 1)
-    weights[count:] = (UNLABELLED if (~right).any() else 1.0) / max(len(rest), 1)
-    direction, middle = _text_scale(usual, text)
-    added = both @ direction - middle
-    design = np.concatenate([usual.centred(both), np.ones((len(both), 1))], axis=1)
-    penalty = np.full(design.shape[1], RIDGE)
-    penalty[-1] = 1e-9  # the offset is free
+    inverse = _with_examples(usual.inverse, design[:count], weights[:count])
     weighted = design * weights[:, None]
-    inverse = np.linalg.inv(weighted.T @ design + np.diag(penalty))
-    wanted = np.stack([np.where(known, 1.0, -1.0), -added], axis=1)
+    signs = np.concatenate([np.where(right, 1.0, -1.0), -np.ones(len(rest))])
+    wanted = np.stack([signs, -added], axis=1)
     found = inverse @ (weighted.T @ wanted)
-    fitted, moves = design[:count] @ found, weighted[:count] @ inverse
+    fitted, moves = design @ found, weighted[:count] @ inverse
     leverage = np.einsum("nd,nd->n", moves, design[:count])
-    missed = (wanted[:count] - fitted) / np.maximum(1.0 - leverage, 1e-6)[:, None]
-    own = np.stack([np.zeros(count), added[:count]], axis=1)
-    unseen = wanted[:count] - missed + own
+    missed = (wanted - fitted)[:count] / np.maximum(1.0 - leverage, 1e-6)[:, None]
+    own = np.stack([np.zeros(len(design)), added], axis=1)
+    unseen = (wanted + own)[:count] - missed
     trials = np.full((2, TRIALS, 1 + AGAINST), np.nan)
     if int(right.sum()) < 2:
         unseen[right] = np.nan
     else:
-        tried, others = _some(np.flatnonzero(right), TRIALS), _some(np.flatnonzero(~right), AGAINST)
+        tried = _some(np.flatnonzero(right), TRIALS)
+        others = np.concatenate([_some(np.flatnonzero(~right), AGAINST), np.arange(count, len(design))])[:AGAINST]
         shift = moves[tried] @ design[others].T  # what leaving one out changes of another: its part in it
         for n in (0, 1):
             trials[n, : len(tried), 0] = unseen[tried, n]
@@ -157,6 +173,19 @@ def learn_label(
         for n in (0, 1)
     )
     return one, two
+
+
+def _with_offset(rows: Doubles) -> Doubles:
+    return np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+
+
+def _with_examples(inverse: Doubles, design: Doubles, weights: Doubles) -> Doubles:
+    """The inverse (d, d) once so many rows (n, d) of these weights (n,) are added to what it inverts (Woodbury)."""
+    for start in range(0, len(design), _BLOCK):
+        rows, own = design[start : start + _BLOCK], weights[start : start + _BLOCK]
+        moved = rows @ inverse
+        inverse = inverse - moved.T @ np.linalg.solve(moved @ rows.T + np.diag(1.0 / own), moved)
+    return inverse
 
 
 def _some(numbers: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:

@@ -27,6 +27,7 @@ from wherein.plugins import AUTO
 from wherein.search import beside
 from wherein.search.bank import bank_of
 from wherein.search.expansion import Weighting, augment
+from wherein.search.head import Usual
 from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step
 from wherein.search.scorers import RowScorer, Scorer
 from wherein.search.signs import fit_spread
@@ -174,6 +175,11 @@ class StoredLayers:
         return self.whole().vectors(self.sample[::step])
 
     @cached_property
+    def usual(self) -> Usual:
+        """What whole images are like here, which few-shot search compares marks with."""
+        return Usual.of(self.others)
+
+    @cached_property
     def fit_spread(self) -> float:
         """How far texts of the encoder's bank are apart on some of the images; 1 where it has no bank."""
         bank = bank_of(self.encoder, self.store.derived.array)
@@ -315,16 +321,16 @@ class StoredLayers:
         places = _of_whole(places)
         rows, shares = places.rows, shares_of(grid.boxes())
         stored = [
-            PlaceRows(_flat(self.store.array(layer.name, shard)), rows[inside, 2], inside)
+            PlaceRows(grids.reshape(len(grids), -1, grids.shape[-1]), rows[inside, 2], inside)
             for shard, inside in by_shard(rows)
+            for grids in (self.store.array(layer.name, shard),)
         ]
         return Cells(stored, shares, beside.cell_lengths(self.store, layer.name, places, grid))
 
     def _layer(self, kind: str) -> Layer:
         if kind == DETECTED:
             kind = self._detected_kind()
-        layers: Sequence[Layer] = layers_of(self.encoder, [kind])
-        for layer in layers:
+        for layer in layers_of(self.encoder, [kind]):
             if layer.name in self.store.manifest.layers:
                 return layer
         encoder, folder = self.encoder, self.store.folder
@@ -337,10 +343,8 @@ class StoredLayers:
         if not self.store.manifest.layers:
             raise InputError(f"{folder}: nothing is indexed yet. Run `wherein index FOLDER` first.")
         wanted = ",".join(dict.fromkeys((*self.method.layers, "thumbs")))
-        raise InputError(
-            f"{folder}: has no {kind} layer of {encoder.spec}, which method {self.method} needs. Add it with "
-            f"`wherein index --encoder {encoder.spec} --layers {wanted}`."
-        )
+        missing = f"{folder}: has no {kind} layer of {encoder.spec}, which method {self.method} needs. Add it with "
+        raise InputError(f"{missing}`wherein index --encoder {encoder.spec} --layers {wanted}`.")
 
     def _detected_kind(self) -> str:
         """The list of names that was detected last, of which the encoder has described the boxes."""
@@ -384,11 +388,6 @@ def _of_whole(places: Places) -> Places:
     if len(whole) == len(places.boxes):
         return places
     return Places(places.rows[whole], [None] * len(whole), places.images, places.owners[whole])
-
-
-def _flat(grids: Array) -> Array:
-    """(n, gh, gw, d) → (n, gh · gw, d)."""
-    return grids.reshape(len(grids), -1, grids.shape[-1])
 
 
 def _numbers(known: Ints, wanted: Ints) -> Ints:
