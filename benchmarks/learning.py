@@ -236,9 +236,7 @@ def scores(
                 + 0.75 * apart(rows @ mean[label])
                 - 0.25 * np.maximum(apart(rows @ unit(rows[wrong[label]].sum(axis=0))), 0)
             )
-        return lambda label: (
-            rows @ learn_feedback(rows[taken[label]], rows[wrong[label]], usual, text=texts[label])
-        )
+        return lambda label: rows @ learn_feedback(rows[taken[label]], rows[wrong[label]], usual, text=texts[label])
     labels = sorted(taken)
     marks = np.where(one.shows[every][:, labels], 1, -1).astype(np.int8)
     if method != "head":

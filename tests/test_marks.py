@@ -13,6 +13,7 @@ import wherein
 from wherein.cli import main
 from wherein.errors import ImageNotFound, QueryError
 from wherein.search.fewshot import learn_feedback
+from wherein.search.head import Usual
 from wherein.values.query import Part, Query
 
 NOTE = "learned what is meant from 3 right images (✓) and 2 wrong ones (✗)"
@@ -55,9 +56,20 @@ def test_the_learned_vector_is_of_unit_length_and_stands_between_right_and_wrong
     usual /= np.linalg.norm(usual, axis=1, keepdims=True)
     right, wrong = usual[:3], usual[3:5]
     for text in (None, usual[5]):
-        vector = learn_feedback(right, wrong, usual, text=text)
+        vector = learn_feedback(right, wrong, Usual.of(usual), text=text)
         assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5)
         assert (right @ vector).min() > (wrong @ vector).max()
+
+
+def test_words_that_tell_the_marks_are_leant_on_and_others_are_not() -> None:
+    random = np.random.default_rng(4)
+    usual = Usual.of(random.standard_normal((300, 16)).astype(np.float32))
+    text, seen = np.eye(16, dtype=np.float32)[:2]
+    wrong = -3 * seen + 0.3 * random.standard_normal((2, 16)).astype(np.float32)
+    for by, leant in ((4.0, True), (-1.0, False)):
+        right = 3 * seen + by * text + 0.3 * random.standard_normal((3, 16)).astype(np.float32)
+        alone, told = (learn_feedback(right, wrong, usual, text=words) for words in (None, text))
+        assert (float(told @ text) > float(alone @ text) + 0.05) is leant
 
 
 def test_three_right_and_some_wrong_teach_what_moving_the_query_does_not(collection: wherein.Collection) -> None:

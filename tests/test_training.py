@@ -11,7 +11,7 @@ import pytest
 
 import wherein
 from wherein.errors import InputError, QueryError, SpecError
-from wherein.search.head import Usual, as_common_here, learn_head, learn_label, standings
+from wherein.search.head import TEXT_MOST, Usual, as_common_here, learn_head, learn_label, standings, told_by
 from wherein.training.examples import from_coco, from_judgements, from_tags
 from wherein.training.kept import Checkpoint, check_name, split_spec
 from wherein.values.judgement import Curve
@@ -267,21 +267,22 @@ def test_held_out_values_are_those_of_a_training_without_the_example() -> None:
     scores = usual.sample @ text
     added = 0.3 * (np.concatenate([rows, usual.sample]) @ text - scores.mean()) / scores.std()
     wanted = np.r_[np.where(right, 1.0, -1.0), np.full(40, -1.0)] - added
-    for left_out in (0, 7):
+    for left_out in ([0], [7], [0, 7], [4, 11]):
         kept = weights.copy()
         kept[left_out] = 0.0
         gram = (design * kept[:, None]).T @ design + np.diag([head.RIDGE] * 6 + [1e-9])
         found = np.linalg.solve(gram, (design * kept[:, None]).T @ wanted)
-        assert together.held_out[left_out] == pytest.approx(design[left_out] @ found + added[left_out], abs=1e-4)
-        if left_out == 0:
-            against = (design @ found + added)[5:12]
-            np.testing.assert_allclose(together.trials[0, 1:8], against, atol=1e-4)
+        unseen = (design @ found + added)[left_out]
+        if len(left_out) == 1:
+            assert together.held_out[left_out[0]] == pytest.approx(unseen[0], abs=1e-4)
+        else:
+            assert together.margins[left_out[0], left_out[1] - 5] == pytest.approx(unseen[0] - unseen[1], abs=1e-4)
 
 
 def test_standings_count_the_wrong_ones_above() -> None:
     nan = np.nan
-    trials = np.array([[3, 1, 2], [1, 1, 2], [1, 5, nan], [nan, nan, nan]], np.float32)
-    assert standings(trials).tolist() == [1.0, pytest.approx(1 / 3), 0.5]
+    margins = np.array([[2, 1], [0, -1], [-4, nan], [nan, nan]], np.float32)
+    assert standings(margins).tolist() == [1.0, pytest.approx(1 / 3), 0.5]
 
 
 def test_names_that_mean_nothing_are_learnt_from_examples_and_known_ones_lean_on_the_text() -> None:
@@ -302,6 +303,30 @@ def test_names_that_mean_nothing_are_learnt_from_examples_and_known_ones_lean_on
     }
     assert np.mean(cosines[True]) > np.mean(cosines[False]) + 0.1
     assert np.mean(cosines[False]) > 0.3
+
+
+def test_a_text_counts_as_far_as_it_tells_right_examples_from_what_is_usual() -> None:
+    random = np.random.default_rng(2)
+    usual = Usual.of(random.standard_normal((400, 16)).astype(np.float32))
+    text = np.eye(16, dtype=np.float32)[0]
+    high, mixed, low = (np.outer(by, text).astype(np.float32) for by in ([4, 4, 4], [4, 0, -3], [-2, -2, -2]))
+    assert told_by(text, high, usual) == TEXT_MOST
+    assert 0.0 < told_by(text, mixed, usual) < 0.1
+    assert told_by(text, low, usual) == 0.0
+
+
+def test_examples_that_are_added_in_blocks_are_solved_as_all_at_once() -> None:
+    random = np.random.default_rng(5)
+    rows = random.standard_normal((600, 8)).astype(np.float32)
+    usual, right = Usual.of(random.standard_normal((50, 8)).astype(np.float32)), np.arange(600) < 300
+    from wherein.search import head
+
+    weights = np.r_[np.where(right, 1 / 300, (1 - head.UNLABELLED) / 300), np.full(50, head.UNLABELLED / 50)]
+    design = np.c_[usual.centred(np.concatenate([rows, usual.sample])), np.ones(650)]
+    gram = (design * weights[:, None]).T @ design + np.diag([head.RIDGE] * 8 + [1e-9])
+    found = np.linalg.solve(gram, (design * weights[:, None]).T @ np.r_[np.where(right, 1.0, -1.0), np.full(50, -1.0)])
+    learnt, _ = learn_label(rows, right, usual)
+    np.testing.assert_allclose(learnt.values(rows), design[:600] @ found, atol=1e-5)
 
 
 def test_a_confidence_knows_how_common_the_right_ones_are() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, unit
-from wherein.search.head import Usual, learn_label
+from wherein.search.head import Usual, learn_label, told_by
 from wherein.search.views import View
 from wherein.values.query import Part, Query
 
@@ -17,14 +17,6 @@ RIGHT_LEAST: Final = 3
 """With fewer ✓ there is too little to learn from, and marks only move the query."""
 WRONG_LEAST: Final = 1
 """Without a ✗ nothing says what is not meant."""
-TELLING: Final = 0.2
-"""What the query's own words count for each standard deviation that they rank the ✓ above what is usual. Chosen with the
-next two on clothes, scenes and food of the training data, with a look at road and underwater
-(`benchmarks/learning.py`): no set is then worse than by moving the query, for marks by chance as for the first hits."""
-STEADY: Final = 0.5
-"""What is added to the variance of how words rank the ✓, in the same units: three or four tell it badly."""
-TEXT_MOST: Final = 1.0
-"""What the words count at most, where a right image has 1 and a wrong one −1: the ✓ and ✗ always say something too."""
 
 
 def learn_feedback(right: Floats, wrong: Floats, usual: Usual, *, text: Floats | None) -> Floats:
@@ -34,17 +26,6 @@ def learn_feedback(right: Floats, wrong: Floats, usual: Usual, *, text: Floats |
     marks = np.arange(len(rows)) < len(right)
     examples, words = learn_label(rows, marks, usual, text=text)
     return unit(examples.plus(words, 0.0 if text is None else told_by(text, right, usual)).vector)
-
-
-def told_by(text: Floats, right: Floats, usual: Usual) -> float:
-    """How much words count beside the marks: as much as they tell the ✓ from what is usual.
-
-    As of any sign in a linear discriminant, the weight is the distance of the means over the variance. Words that rank
-    every ✓ high are leant on; words that rank them here and there, or low, are left to the examples.
-    """
-    among = usual.sample @ text
-    ranked = (right @ text - among.mean()) / max(float(among.std()), 1e-6)
-    return float(np.clip(TELLING * ranked.mean() / (ranked.var() + STEADY), 0.0, TEXT_MOST))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,6 +26,7 @@ from wherein.search.calibrate import fit
 from wherein.values.judgement import Curve
 
 Doubles = npt.NDArray[np.float64]
+_Two = tuple[Doubles, Doubles]
 Marks = npt.NDArray[np.int8]
 
 RIDGE: Final = 0.1
@@ -33,12 +34,18 @@ RIDGE: Final = 0.1
 objects (`benchmarks/learning.py`); half or three times as much changes the mean average precision by about a point."""
 UNLABELLED: Final = 0.2
 """What all unlabelled images together count beside the wrong examples, which count the rest of 1."""
-TEXT: Final = 0.1
-"""What one standard deviation of the text's score adds, where a right example has 1 and a wrong one −1, as long as the
-examples say nothing else."""
-TEXT_STRENGTHS: Final = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 6.4)
-"""What it may add where the held-out examples say so: from next to nothing, for names that mean nothing, to next to
-nothing but the text, for names that the encoder was taught."""
+TELLING: Final = 0.2
+"""What a text adds for each standard deviation that it ranks the right examples above what is usual, where a right
+example has 1 and a wrong one −1. Chosen with the next two on clothes, scenes and food of the training data, with a look
+at the other sets of `benchmarks/learning.py`."""
+STEADY: Final = 0.5
+"""What is added to the variance of how a text ranks the right examples, in the same units: a few tell it badly."""
+TEXT_MOST: Final = 0.8
+"""What a standard deviation of the text's score adds at most: the examples always say something too."""
+TEXT_STRENGTHS: Final = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+"""What it may add where held-out examples say so: from next to nothing, for names that mean nothing, to the most."""
+SURE: Final = 2.0
+"""How many times its own error a gain of held-out examples has to be."""
 SOFT: Final = 0.3
 """How far apart two scores are to be wholly apart, in standard deviations of those of the wrong examples. Chosen with
 DOUBT on the clothes of the training data."""
@@ -102,9 +109,9 @@ class Learnt:
     offset: float
     held_out: Floats
     """(n,) the value of each example had it not been seen; NaN where it is the only one of its kind."""
-    trials: Floats
-    """(TRIALS, 1 + AGAINST): for each of some right examples, what it scores had it not been seen, and what wrong ones
-    score then; NaN where there are fewer."""
+    margins: Floats
+    """(TRIALS, AGAINST): by how much some right examples are above some wrong ones, had neither of the two been seen;
+    NaN where there are fewer."""
 
     def values(self, rows: Floats) -> Floats:
         """(n,) the values of embeddings."""
@@ -116,12 +123,12 @@ class Learnt:
             np.asarray(self.vector + np.float32(times) * other.vector, np.float32),
             self.offset + times * other.offset,
             np.asarray(self.held_out + np.float32(times) * other.held_out, np.float32),
-            np.asarray(self.trials + np.float32(times) * other.trials, np.float32),
+            np.asarray(self.margins + np.float32(times) * other.margins, np.float32),
         )
 
     def standings(self) -> Doubles:
         """How high each held-out right example stands: 1 / (1 + wrong examples above it)."""
-        return standings(self.trials)
+        return standings(self.margins)
 
 
 def learn_label(
@@ -146,20 +153,24 @@ def learn_label(
     found = inverse @ (weighted.T @ wanted)
     fitted, moves = design @ found, weighted[:count] @ inverse
     leverage = np.einsum("nd,nd->n", moves, design[:count])
-    missed = (wanted - fitted)[:count] / np.maximum(1.0 - leverage, 1e-6)[:, None]
+    gaps = (wanted - fitted)[:count]
+    missed = gaps / np.maximum(1.0 - leverage, 1e-6)[:, None]
     own = np.stack([np.zeros(len(design)), added], axis=1)
     unseen = (wanted + own)[:count] - missed
-    trials = np.full((2, TRIALS, 1 + AGAINST), np.nan)
+    margins = np.full((2, TRIALS, AGAINST), np.nan)
     if int(right.sum()) < 2:
         unseen[right] = np.nan
     else:
         tried = _some(np.flatnonzero(right), TRIALS)
-        others = np.concatenate([_some(np.flatnonzero(~right), AGAINST), np.arange(count, len(design))])[:AGAINST]
-        shift = moves[tried] @ design[others].T  # what leaving one out changes of another: its part in it
-        for n in (0, 1):
-            trials[n, : len(tried), 0] = unseen[tried, n]
-            left = (fitted + own)[others, n] - shift * missed[tried, n, None]
-            trials[n, : len(tried), 1 : 1 + len(others)] = left
+        others = _some(np.flatnonzero(~right), AGAINST)
+        margins[:, : len(tried), : len(others)] = _margins(
+            design[tried],
+            design[others],
+            inverse,
+            weights=(weights[tried], weights[others]),
+            wanted=((wanted + own)[tried], (wanted + own)[others]),
+            missed=(gaps[tried], gaps[others]),
+        )
     vectors = found[:-1].T / usual.spread
     offsets = found[-1] - vectors @ usual.mean
     vectors[1], offsets[1] = vectors[1] + direction, offsets[1] - middle
@@ -168,7 +179,7 @@ def learn_label(
             np.asarray(vectors[n], np.float32),
             float(offsets[n]),
             np.asarray(unseen[:, n], np.float32),
-            np.asarray(trials[n], np.float32),
+            np.asarray(margins[n], np.float32),
         )
         for n in (0, 1)
     )
@@ -193,21 +204,37 @@ def _some(numbers: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
     return numbers[:: max(1, -(-len(numbers) // most))]
 
 
-def standings(trials: Floats) -> Doubles:
-    """Of rows whose first number is a right example's score and the others those of wrong ones: 1 / (1 + those above).
+def _margins(one: Doubles, two: Doubles, inverse: Doubles, *, weights: _Two, wanted: _Two, missed: _Two) -> Doubles:
+    """(2, n, m) how far each of some rows (n, d) is above each of others (m, d) in a regression without both.
 
-    Rows of NaN are left out.
+    Of each, its weight, what it should be (·, 2), and what the regression with all of them misses of that. Leaving two
+    out is a system of two equations in what is missed of them.
     """
-    told = trials[np.isfinite(trials[:, 0])]
-    above = (told[:, 1:] >= told[:, :1]).sum(axis=1)  # a NaN is never above
-    return np.asarray(1.0 / (1.0 + above), np.float64)
+    between = one @ inverse @ two.T
+    lean_one, lean_two = between * weights[1], between * weights[0][:, None]
+    free_one = (1.0 - weights[0] * np.einsum("nd,nd->n", one @ inverse, one))[:, None]
+    free_two = 1.0 - weights[1] * np.einsum("nd,nd->n", two @ inverse, two)
+    size = np.maximum(free_one * free_two - lean_one * lean_two, 1e-6)
+    found = []
+    for n in (0, 1):
+        first, second = missed[0][:, n, None], missed[1][:, n]
+        above = wanted[0][:, n, None] - (free_two * first + lean_one * second) / size
+        below = wanted[1][:, n] - (free_one * second + lean_two * first) / size
+        found.append(above - below)
+    return np.stack(found)
 
 
-def soft_standings(trials: Floats) -> Doubles:
+def standings(margins: Floats) -> Doubles:
+    """Of rows of margins over wrong examples: 1 / (1 + those above); rows of NaN are left out."""
+    told = margins[np.isfinite(margins).any(axis=1)]
+    return np.asarray(1.0 / (1.0 + (told <= 0.0).sum(axis=1)), np.float64)  # a NaN is never above
+
+
+def soft_standings(margins: Floats) -> Doubles:
     """The same, where a wrong example that scores about as much as the right one counts in part."""
-    told = np.asarray(trials[np.isfinite(trials[:, 0])], np.float64)
-    spread = np.nanstd(told[:, 1:], axis=1, keepdims=True) if len(told) else np.ones((0, 1))
-    apart = (told[:, :1] - told[:, 1:]) / (SOFT * np.maximum(spread, 1e-9))
+    told = np.asarray(margins[np.isfinite(margins).any(axis=1)], np.float64)
+    spread = np.nanstd(told, axis=1, keepdims=True) if len(told) else np.ones((0, 1))
+    apart = told / (SOFT * np.maximum(spread, 1e-9))
     return np.asarray(1.0 / (1.0 + np.nansum(1.0 / (1.0 + np.exp(np.clip(apart, -50.0, 50.0))), axis=1)), np.float64)
 
 
@@ -220,21 +247,32 @@ def _text_scale(usual: Usual, text: Floats | None) -> tuple[Doubles, float]:
     return np.asarray(text, np.float64) / spread, float(scores.mean()) / spread
 
 
-def text_strength(learnt: Sequence[tuple[Learnt, Learnt]]) -> float:
+def told_by(text: Floats, right: Floats, usual: Usual) -> float:
+    """How much a text counts beside examples: as much as it tells the right ones (n, d) from what is usual.
+
+    As of any sign in a linear discriminant, the weight is the distance of the means over the variance. A text that
+    ranks every right example high is leant on; one that ranks them here and there, or low, is left to the examples.
+    """
+    direction, middle = _text_scale(usual, text)
+    ranked = right @ direction - middle
+    return float(np.clip(TELLING * ranked.mean() / (ranked.var() + STEADY), 0.0, TEXT_MOST)) if len(ranked) else 0.0
+
+
+def text_strength(learnt: Sequence[tuple[Learnt, Learnt]], *, usually: float) -> float:
     """How much the texts count: the strength at which held-out examples are ranked best, of all labels together.
 
-    It is TEXT unless another one is better by more than the error of what it gains.
+    It is what it is `usually` unless another one is better by more than SURE times the error of what it gains.
     """
 
     def ranked(strength: float) -> Doubles:
-        return np.concatenate([soft_standings(examples.plus(text, strength).trials) for examples, text in learnt])
+        return np.concatenate([soft_standings(examples.plus(text, strength).margins) for examples, text in learnt])
 
-    usual, best, chosen = ranked(TEXT), 0.0, TEXT
-    for strength in TEXT_STRENGTHS if len(usual) else ():
-        gains = ranked(strength) - usual
-        error = float(np.sqrt((gains.var() + DOUBT**2) / len(gains)))
-        if float(gains.mean()) - error > best:
-            best, chosen = float(gains.mean()) - error, strength
+    before, best, chosen = ranked(usually), 0.0, usually
+    for strength in TEXT_STRENGTHS if len(before) else ():
+        gains = ranked(strength) - before
+        sure = float(gains.mean()) - SURE * float(np.sqrt((gains.var() + DOUBT**2) / len(gains)))
+        if sure > best:
+            best, chosen = sure, strength
     return chosen
 
 
@@ -276,7 +314,10 @@ def learn_head(
             learnt[number] = (_spread(pair[0], said), _spread(pair[1], said))
             on_label(learnt)
     pairs = [learnt[number] for number in range(len(labels))]
-    strength = 0.0 if texts is None else text_strength(pairs)
+    strength = 0.0
+    if texts is not None:
+        told = [told_by(text, rows[marks[:, number] > 0], usual) for number, text in enumerate(texts)]
+        strength = text_strength(pairs, usually=float(np.mean(told)))
     every = tuple(examples.plus(text, strength) for examples, text in pairs)
     vectors = unit(np.stack([one.vector for one in every]))
     return Head(tuple(labels), vectors, _curves(every, marks, usual)), every
@@ -286,7 +327,7 @@ def _spread(learnt: Learnt, said: npt.NDArray[np.bool_]) -> Learnt:
     """What was held out of some examples, among all of them."""
     held_out = np.full(len(said), np.nan, np.float32)
     held_out[said] = learnt.held_out
-    return Learnt(learnt.vector, learnt.offset, held_out, learnt.trials)
+    return Learnt(learnt.vector, learnt.offset, held_out, learnt.margins)
 
 
 def _curves(learnt: Sequence[Learnt], marks: Marks, usual: Usual) -> tuple[Curve | None, ...]:

@@ -351,12 +351,11 @@ def _figures(
     count, wrong = int(right.sum()), known[~right]
     by_text = by_average = trained = None
     if text is not None:
-        compared = np.concatenate([(known[right] @ text)[:, None], np.tile(wrong @ text, (count, 1))], axis=1)
-        by_text = float(standings(compared).mean())
+        by_text = float(standings((known[right] @ text)[:, None] - wrong @ text).mean())
     if count > 1:
         others = unit(known[right].sum(axis=0)[None] - known[right])
         own = np.einsum("nd,nd->n", known[right], others)
-        by_average = float(standings(np.concatenate([own[:, None], others @ wrong.T], axis=1)).mean())
+        by_average = float(standings(own[:, None] - others @ wrong.T).mean())
         trained = float(learnt.standings().mean())
     return LabelFigures(label, count, len(wrong), by_text, by_average, trained, confident)
 
@@ -368,18 +367,18 @@ def _learnt_numbers(learnt: Mapping[int, tuple[Learnt, Learnt]]) -> Arrays:
         "vectors": np.stack([[one.vector for one in learnt[number]] for number in order]),
         "offsets": np.array([[one.offset for one in learnt[number]] for number in order]),
         "held_out": np.stack([[one.held_out for one in learnt[number]] for number in order]),
-        "trials": np.stack([[one.trials for one in learnt[number]] for number in order]),
+        "margins": np.stack([[one.margins for one in learnt[number]] for number in order]),
     }
 
 
 def _learnt_from(stored: Arrays | None) -> dict[int, tuple[Learnt, Learnt]]:
-    if stored is None or not stored.keys() >= {"numbers", "vectors", "offsets", "held_out", "trials"}:
+    if stored is None or not stored.keys() >= {"numbers", "vectors", "offsets", "held_out", "margins"}:
         return {}
 
     def one(row: int, which: int) -> Learnt:
         offset = float(stored["offsets"][row, which])
-        arrays = (stored[name][row, which] for name in ("vectors", "held_out", "trials"))
-        vector, held_out, trials = arrays
-        return Learnt(vector, offset, held_out, trials)
+        arrays = (stored[name][row, which] for name in ("vectors", "held_out", "margins"))
+        vector, held_out, margins = arrays
+        return Learnt(vector, offset, held_out, margins)
 
     return {int(number): (one(row, 0), one(row, 1)) for row, number in enumerate(stored["numbers"].tolist())}
