@@ -98,7 +98,7 @@ class Usual:
         penalty = np.full(self.design.shape[1], RIDGE)
         penalty[-1] = 1e-9  # the offset is free
         weight = UNLABELLED / max(len(self.design), 1)
-        return np.linalg.inv(weight * (self.design.T @ self.design) + np.diag(penalty))
+        return np.asarray(np.linalg.inv(weight * (self.design.T @ self.design) + np.diag(penalty)), np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
