@@ -32,10 +32,12 @@ from confidence_held import Held, absent_texts
 from confidence_more import count_lines, more
 from confidence_page import page
 from confidence_sets import SETS, Ask, Sets, Trial, text, trials
+from confidence_text import FIRST, moved
 from wherein.collection import Collection
 from wherein.encoders import load, mini
 from wherein.options import Asked
 from wherein.search.confidence import Evidence, Model
+from wherein.search.signs import TEXT_SIGNS
 
 HITS = 20
 """Hits of each query that are judged."""
@@ -43,7 +45,7 @@ ABSENT = Path(__file__).with_name("absent_texts.txt")
 MANY = 25_000
 """Images of the largest library."""
 WEIGHTS = {
-    "text": ("beats", "fits", "agrees", "leads"),
+    "text": TEXT_SIGNS,
     "example": ("above look-alikes", "like"),
     "region": ("above look-alikes", "like"),
     "both": ("plain",),
@@ -153,13 +155,17 @@ def fit_all(
     """A model for each kind of evidence that is not `known`, fitted on every set but one, in whatever library it is."""
     models = dict(known or {})
     for kind in AFTER:
-        some = [
-            one.by(models, kind)
+        some = {
+            name: one.by(models, kind)
             for (own, name), one in judged.items()
             if own == kind and fitted[own, name] and not (without is not None and same(name, without))
-        ]
-        if kind not in models:
-            models[kind] = fit(some) if some else Model(0.0, (1.0,) * len(WEIGHTS[kind]))
+        }
+        if kind in models:
+            continue
+        if kind == "text":
+            models[kind] = moved(fit(list(some.values()), first=FIRST, free=1), some)
+        else:
+            models[kind] = fit(list(some.values())) if some else Model(0.0, (1.0,) * len(WEIGHTS[kind]))
     return models
 
 
@@ -283,11 +289,11 @@ def _unknown(image_id: str, ask: Ask) -> bool:
     return image_id in ask.unknown or any(fnmatchcase(image_id, one) for one in ask.unknown if one.endswith("/*"))
 
 
-def fit(sets: Sequence[Judged]) -> Model:
-    """The model of several sets; no sign may speak against a hit.
+def fit(sets: Sequence[Judged], *, first: float = 1.0, free: int = 0) -> Model:
+    """The model of several sets; no sign but the `free` first ones may speak against a hit.
 
-    Each counts the same, but sets of which no query has an answer count together no more than those of which all have
-    one: half of what is asked has an answer.
+    Each set counts the same, and in it each first hit `first` times; but sets of which no query has an answer count
+    together no more than those of which all have one: half of what is asked has an answer.
     """
     answered, unanswered = (sum(own(one.answerable) for one in sets) for own in (np.all, _none))
     less = min(1.0, max(answered, 1) / max(unanswered, 1))
@@ -296,7 +302,10 @@ def fit(sets: Sequence[Judged]) -> Model:
     y = np.concatenate([right for _, right in kept]).astype(np.float64)
     counts = [less if _none(one.answerable) else 1.0 for one in sets]
     worth = np.concatenate(
-        [np.full(len(right), count / max(len(right), 1)) for (_, right), count in zip(kept, counts, strict=True)]
+        [
+            count * _shares(np.where(one.first[~one.unknown], first, 1.0))
+            for one, count in zip(sets, counts, strict=True)
+        ]
     )
     worth /= worth.sum()
     middle, scale = x.mean(axis=0), x.std(axis=0) + 1e-9
@@ -308,10 +317,14 @@ def fit(sets: Sequence[Judged]) -> Model:
         value = worth @ (np.logaddexp(0.0, odds) - y * odds) + LIKE_OTHERS * at[1:] @ at[1:]
         return float(value), design.T @ (worth * (p - y)) + 2 * LIKE_OTHERS * np.r_[0.0, at[1:]]
 
-    bounds = [(None, None), *[(0.0, None)] * x.shape[1]]
+    bounds = [*[(None, None)] * (1 + free), *[(0.0, None)] * (x.shape[1] - free)]
     found = minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x
     weights = found[1:] / scale
     return Model(float(found[0] - weights @ middle), tuple(weights.tolist()))
+
+
+def _shares(worth: np.ndarray) -> np.ndarray:
+    return worth / max(worth.sum(), 1e-9)
 
 
 def _none(answerable: np.ndarray) -> bool:

@@ -21,10 +21,11 @@ from wherein.collection import Collection
 from wherein.encoders import load
 from wherein.images.image import decode
 from wherein.options import Asked
-from wherein.search.background import SAMPLE, TAIL
+from wherein.search.background import SAMPLE, Background
 from wherein.search.bank import Bank, bank_of
 from wherein.search.confidence import Model
-from wherein.search.signs import fit_spread, text_signs
+from wherein.search.seen import Fits, Seen
+from wherein.search.signs import text_signs
 
 HITS = 20
 SMALL = 50
@@ -49,16 +50,17 @@ class Library:
         return cls(ids, np.stack([known[one] for one in ids]), bank)
 
     @cached_property
-    def spread(self) -> float:
-        """How far fits of the bank are apart."""
-        return fit_spread(self.rows[:SAMPLE], self.bank)
+    def fits(self) -> Fits:
+        """How well texts of the bank fit."""
+        return Fits.of(self.rows[:SAMPLE], self.bank)
 
     def ask(self, query: np.ndarray, words: int) -> tuple[list[str], np.ndarray]:
         """The first hits and their signs, as a search finds them."""
         scores = self.rows @ query
         best = np.argsort(-scores, kind="stable")[:HITS]
-        ordered = np.sort(scores[:SAMPLE])[::-1][:TAIL]
-        signs = text_signs(query, self.rows[best], self.bank, words=words, spread=self.spread, ordered=ordered)
+        background, hits = Background.of(scores[:SAMPLE], n=len(scores)), self.rows[best]
+        seen = Seen.of(hits, self.bank, self.fits)
+        signs = text_signs(query, hits, seen, self.bank, words=words, fits=self.fits, background=background)
         return [self.ids[one] for one in best], signs
 
 

@@ -12,7 +12,8 @@ from wherein.encoders import load
 from wherein.search.background import Background
 from wherein.search.bank import NAMES, Bank, Texts, bank_of, texts
 from wherein.search.confidence import shipped
-from wherein.search.signs import FEWEST, example_signs, fit_spread, stands_out, text_signs
+from wherein.search.seen import Fits, Seen
+from wherein.search.signs import FEWEST, TEXT_SIGNS, example_signs, stands_out, text_signs
 
 RANDOM = np.random.default_rng(3)
 BANK = Bank((Texts.of(unit(RANDOM.normal(size=(300, 16)).astype(np.float32))),) * 2)
@@ -28,29 +29,42 @@ def test_a_text_that_beats_its_rivals_has_better_signs_than_one_that_does_not() 
     query = unit(RANDOM.normal(size=(1, 16)).astype(np.float32))[0]
     right = unit((query + 0.3 * RANDOM.normal(size=(1, 16))).astype(np.float32))
     wrong = unit(RANDOM.normal(size=(1, 16)).astype(np.float32))
-    signs = text_signs(query, np.vstack([right, wrong]), BANK, words=2, spread=0.25)
-    assert (signs[0, :3] > signs[1, :3]).all()
-    assert signs[:, 3].tolist() == [0.0, 0.0]  # two words describe nothing, so no lead is asked for
+    hits, fits = np.vstack([right, wrong]), Fits(0.0, 0.25)
+    seen = Seen.of(hits, BANK, fits)
+    name = text_signs(query, hits, seen, BANK, words=2, fits=fits)
+    assert (name[0, 1:4] > name[1, 1:4]).all()
+    assert not name[:, [0, 4, 5, 6, 7, 8]].any()  # two words describe nothing, so no lead is asked for
+    scene = text_signs(query, hits, seen, BANK, words=8, fits=fits)
+    assert (scene[0, 4:] > scene[1, 4:]).all()
+    assert not scene[:, 1:4].any()
+    between = text_signs(query, hits, seen, BANK, words=6, fits=fits)
+    assert between == pytest.approx((name + scene) / 2.0, abs=1e-5)
 
 
 def test_the_lead_over_the_next_five_by_hand() -> None:
     query = np.eye(16, dtype=np.float32)[0]
     hits = np.stack([0.9 * query, 0.5 * query])
     ordered = np.array([0.9, 0.5, 0.4, 0.4, 0.4, 0.4], np.float32)
-    signs = text_signs(query, hits, BANK, words=6, spread=0.25, ordered=ordered)
+    fits = Fits(0.1, 0.25)
+    signs = text_signs(
+        query, hits, Seen.of(hits, BANK, fits), BANK, words=9, fits=fits, background=Background.of(ordered)
+    )
     lead = np.array([0.9 - 2.1 / 5, 0.5 - 0.4]) / 0.25 - 0.7
-    assert signs[:, 3].tolist() == pytest.approx(np.clip(lead, -1.0, 1.0).tolist(), abs=1e-4)
+    assert signs[:, TEXT_SIGNS.index("leads")].tolist() == pytest.approx(lead.tolist(), abs=1e-4)
+    assert signs[:, TEXT_SIGNS.index("scores")].tolist() == pytest.approx([0.8 / 0.25, 0.4 / 0.25], abs=1e-4)
+    assert signs[:, TEXT_SIGNS.index("stands above")].tolist() == pytest.approx([0.4 / 0.25, 0.0], abs=1e-4)
 
 
 def test_a_constant_in_every_embedding_changes_no_sign() -> None:
     query, hits = (unit(RANDOM.normal(size=(size, 16)).astype(np.float32)) for size in (1, 7))
     other = Bank((Texts.of(shifted(BANK.kinds[0].rows)), Texts.of(shifted(BANK.kinds[1].rows))))
     ordered = np.sort(hits @ query[0])[::-1]
-    plain = text_signs(query[0], hits, BANK, words=6, spread=fit_spread(hits, BANK), ordered=ordered)
-    spread = fit_spread(shifted(hits), other)
-    assert spread == pytest.approx(0.2 * fit_spread(hits, BANK), rel=1e-4)
-    lifted = np.float32(0.8) + np.float32(0.2) * ordered
-    moved = text_signs(shifted(query)[0], shifted(hits), other, words=6, spread=spread, ordered=lifted)
+    fits, lifted = Fits.of(hits, BANK), Fits.of(shifted(hits), other)
+    assert lifted.spread == pytest.approx(0.2 * fits.spread, rel=1e-4)
+    scores = Background.of(ordered), Background.of(np.float32(0.8) + np.float32(0.2) * ordered)
+    seen, seen_lifted = Seen.of(hits, BANK, fits), Seen.of(shifted(hits), other, lifted)
+    plain = text_signs(query[0], hits, seen, BANK, words=6, fits=fits, background=scores[0])
+    moved = text_signs(shifted(query)[0], shifted(hits), seen_lifted, other, words=6, fits=lifted, background=scores[1])
     assert np.abs(plain - moved).max() < 2e-3
     others = unit(RANDOM.normal(size=(100, 16)).astype(np.float32))
     near = example_signs(query, hits, others)

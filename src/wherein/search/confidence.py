@@ -187,17 +187,25 @@ class Evidence:
         """The signs of whole images; of several texts, those of the one that is likeliest right."""
         if group.of_images:
             return example_signs(group.vectors, self._rows, self._view.layers.others)
-        bank, model, cosine = self._bank, shipped()["text"], self._ranked.score_kind == "cosine"
+        bank, model = self._bank, shipped()["text"]
         if bank is None or self._source is None:
             return np.zeros((len(self._images), len(model.weights)), np.float32)
-        ordered = self._source.background.tail if cosine and len(group.vectors) == 1 else None
+        images = self._view.layers.seen(bank)
+        seen, background = images.of(self._images), self._source.background if self._is_plain(group) else None
         words = min(len((part.text or "").split()) for part in self._query.parts if part.text and not part.negative)
-        spread = self._view.layers.fit_spread
         each = np.stack(
-            [text_signs(one, self._rows, bank, words=words, spread=spread, ordered=ordered) for one in group.vectors]
+            [
+                text_signs(one, self._rows, seen, bank, words=words, fits=images.fits, background=background)
+                for one in group.vectors
+            ]
         )
         best = np.stack([model.odds(signs) for signs in each]).argmax(axis=0)
         return np.asarray(each[best, np.arange(len(best))], np.float32)
+
+    def _is_plain(self, group: Group) -> bool:
+        """Whether scores are the cosines of whole images with the one vector of a group."""
+        whole = (self._method.search or "whole") in WHOLE_WORDS and self._ranked.score_kind == "cosine"
+        return whole and len(group.vectors) == 1
 
     @cached_property
     def _rows(self) -> Floats:

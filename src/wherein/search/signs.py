@@ -14,25 +14,30 @@ import numpy as np
 
 from wherein.arrays import Floats
 from wherein.search.background import Background
-from wherein.search.bank import Bank, Texts
+from wherein.search.bank import Bank
+from wherein.search.seen import Fits, Seen
 
-SOFT: Final = 2.0
-"""How much better fitting texts of the bank count for more, per deviation: between their mean (0) and the best alone.
-Of 1, 2 and 3.3, 2 kept most right first hits of photographs held back where 5 % of other nonsense was shown."""
-FITTING: Final = 20
-"""Scenes of the bank that say what an image shows: the best so many."""
-SHARPNESS: Final = 3.3
-"""How fast a text of the bank counts less the worse it fits, per deviation of the image's fits: of `mini`'s, a cosine
-of 0.017 below the best counts e times less."""
-SPREAD_SEEN: Final = 64
-"""Images that say how far fits are apart: `mini`'s deviations differ by a tenth, so that their mean is known to a
-hundredth."""
 NEXT: Final = 5
 """A hit is compared with so many that follow it."""
 USUAL_LEAD: Final = 0.7
 """How far the first hit of a text that describes a scene usually leads, in deviations of fits (`mini`, captions)."""
-DESCRIBES: Final = 5
-"""A text of so many words describes one scene rather than naming a thing that many images show."""
+LEAD_LEAST, LEAD_MOST = -1.5, 2.0
+"""Leads beyond these, from the usual one, say no more."""
+NAMES_UP_TO, DESCRIBES_FROM = 4, 8
+"""A text of so many words names a thing that many images show, or describes one scene; between them it is some of
+both. Of 3–7, 4–8 and 2–9 this kept most right first hits of photographs held back where 5 % of other nonsense shows."""
+TEXT_SIGNS: Final = (
+    "describes",
+    "beats, of a name",
+    "fits, of a name",
+    "agrees, of a name",
+    "beats",
+    "scores",
+    "stands above",
+    "agrees",
+    "leads",
+)
+"""What `text_signs` gives: the five last are of texts that describe a scene."""
 ALIKE: Final = slice(10, 30)
 """The neighbours that say how like an image its look-alikes are; the ten nearest may be the very same thing."""
 PAIRED: Final = 128
@@ -48,43 +53,33 @@ _LEAST_SPREAD: Final = 1e-6
 
 
 def text_signs(
-    query: Floats, hits: Floats, bank: Bank, *, words: int, spread: float, ordered: Floats | None = None
+    query: Floats, hits: Floats, seen: Seen, bank: Bank, *, words: int, fits: Fits, background: Background | None = None
 ) -> Floats:
-    """(hits, 4): how far the query beats the bank, fits better than usual, agrees with what fits, and how a hit leads.
+    """(hits, signs) of a text, as TEXT_SIGNS names them.
 
-    `query` (d,) and `hits` (n, d) are embeddings, `words` is how many the text has, `spread` how far fits of the bank
-    usually are apart (`fit_spread`), and `ordered` the highest scores of the collection for it, highest first; without
-    them the hits are compared with each other.
+    How far the query beats the bank, fits better than its texts usually do, means what the texts mean that fit best,
+    scores more than texts usually do and than other images do, and how a hit leads. `query` (d,) and `hits` (n, d) are
+    embeddings, `seen` what the bank says of the hits, `words` how many the text has, and `background` that of its
+    scores; without it the hits are compared with each other.
     """
-    own, scenes = hits @ query, bank.kinds[1]
-    fits = np.concatenate([hits @ kind.rows.T for kind in bank.kinds], axis=1)
-    best = fits.max(axis=1)
-    blurred = best + np.log(np.exp((fits - best[:, None]) * (SOFT / spread)).mean(axis=1)) * (spread / SOFT)
-    agrees = _agreement(fits[:, -len(scenes.rows) :], scenes.rows @ query, scenes, spread)
-    lead = np.zeros(len(hits))
-    if words >= DESCRIBES:
-        following = _following(own, np.sort(own)[::-1] if ordered is None else ordered)
-        lead = np.clip((own - following) / spread - USUAL_LEAD, -1.0, 1.0)
-    signs = [(own - blurred) / spread, (own - fits.mean(axis=1)) / spread, agrees, lead]
+    own, scenes, spread = hits @ query, bank.kinds[1], fits.spread
+    named, described = _asked_with(words)
+    ordered = np.sort(own)[::-1] if background is None else background.tail
+    beats = (own - seen.best_fit) / spread
+    agrees = ((seen.shares * (scenes.rows @ query)[seen.scenes]).sum(axis=1) - scenes.mean) / scenes.std
+    lead = np.clip((own - _following(own, ordered)) / spread - USUAL_LEAD, LEAD_LEAST, LEAD_MOST)
+    scores = (own - fits.mean) / spread
+    above = scores if background is None else (own - background.mean) / spread
+    of_name = [beats, (own - seen.usual_fit) / spread, agrees]
+    of_scene = [beats, scores, above, agrees, lead]
+    signs = [np.full(len(hits), described), *(named * one for one in of_name), *(described * one for one in of_scene)]
     return np.asarray(np.stack(signs, axis=1), np.float32)
 
 
-def fit_spread(images: Floats, bank: Bank) -> float:
-    """How far fits of the bank's texts to (n, d) images are apart: the mean of the deviations of some images."""
-    if not len(images):
-        return 1.0
-    some = images[:: -(-len(images) // SPREAD_SEEN)]
-    fits = np.concatenate([some @ kind.rows.T for kind in bank.kinds], axis=1)
-    return max(float(fits.std(axis=1).mean()), _LEAST_SPREAD)
-
-
-def _agreement(fits: Floats, close: Floats, kind: Texts, spread: float) -> Floats:
-    """(hits,): how like the query the texts of one kind are that fit each hit best, in deviations."""
-    best = np.argpartition(-fits, FITTING - 1, axis=1)[:, :FITTING]
-    fit = np.take_along_axis(fits, best, axis=1)
-    weights = np.exp(SHARPNESS * (fit - fit.max(axis=1, keepdims=True)) / spread)
-    weights /= weights.sum(axis=1, keepdims=True)
-    return np.asarray(((weights * close[best]).sum(axis=1) - kind.mean) / kind.std, np.float32)
+def _asked_with(words: int) -> tuple[float, float]:
+    """How far a text of so many words names a thing, and how far it describes a scene."""
+    described = min(max((words - NAMES_UP_TO) / (DESCRIBES_FROM - NAMES_UP_TO), 0.0), 1.0)
+    return 1.0 - described, described
 
 
 def _following(own: Floats, ordered: Floats) -> Floats:

@@ -25,12 +25,12 @@ from wherein.layers.detected import DETECTED, is_detected
 from wherein.layers.local import LocalPoints
 from wherein.plugins import AUTO
 from wherein.search import beside
-from wherein.search.bank import bank_of
+from wherein.search.bank import Bank
 from wherein.search.expansion import Weighting, augment
 from wherein.search.head import Usual
 from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step
 from wherein.search.scorers import RowScorer, Scorer
-from wherein.search.signs import fit_spread
+from wherein.search.seen import SeenImages
 from wherein.search.style import Drawn
 from wherein.search.words import SearchWord
 from wherein.search.words.patches import PatchesBeside, PatchGrids
@@ -157,6 +157,7 @@ class StoredLayers:
     ) -> None:
         self.store, self.encoder, self.method, self.on_step = store, encoder, method, on_step
         self._cache, self._index = cache, index
+        self._seen: SeenImages | None = None
 
     @cached_property
     def images(self) -> Ints:
@@ -179,11 +180,11 @@ class StoredLayers:
         """What whole images are like here, which few-shot search compares marks with."""
         return Usual.of(self.others)
 
-    @cached_property
-    def fit_spread(self) -> float:
-        """How far texts of the encoder's bank are apart on some of the images; 1 where it has no bank."""
-        bank = bank_of(self.encoder, self.store.derived.array)
-        return 1.0 if bank is None else fit_spread(self.others, bank)
+    def seen(self, bank: Bank) -> SeenImages:
+        """What a bank of texts says of each image."""
+        if self._seen is None or self._seen.bank is not bank:
+            self._seen = SeenImages(self.whole(), len(self.images), bank, self.others)
+        return self._seen
 
     @cached_property
     def drawn(self) -> Drawn:
@@ -366,9 +367,8 @@ def origin_of(store: Store, layer: str, places: Places) -> Origin:
 
 def _augmented(layers: StoredLayers, table: RowTable) -> RowScorer:
     """The rows of a layer, each moved towards its neighbours; kept under derived/."""
-    places = table.places
     weighting = cast(Weighting, layers.method.choice(DBA, "weighting"))
-    signature = hashlib.blake2b(places.rows.tobytes(), digest_size=6).hexdigest()
+    signature = hashlib.blake2b(table.places.rows.tobytes(), digest_size=6).hexdigest()
     name = f"{DBA}~{weighting}.{table.layer}"
 
     def make() -> Array:
@@ -377,8 +377,8 @@ def _augmented(layers: StoredLayers, table: RowTable) -> RowScorer:
         return augment(table.gather(np.arange(len(table))), weighting=weighting).astype(np.float16)
 
     moved = OneShard(layers.store.derived.array(f"{name}.{signature}", make))
-    rows = np.stack([places.rows[:, 0], np.zeros(len(table), np.int64), np.arange(len(table))], axis=1)
-    own = RowTable(name, Places(rows, places.boxes, places.images, places.owners), ArrayCache(moved))
+    rows = np.stack([table.places.rows[:, 0], np.zeros(len(table), np.int64), np.arange(len(table))], axis=1)
+    own = RowTable(name, replace(table.places, rows=rows), ArrayCache(moved))
     return RowScorer(own, layers.index(own), layers.sample)
 
 
