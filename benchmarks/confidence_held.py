@@ -3,7 +3,8 @@
     captions of people and machines, names of things, nouns that captions use, and texts that nothing answers
 
 Photographs and texts come from the training pictures (`training/proxies.py` says which no run has seen), so that what
-is measured on the development sets was fitted on other data.
+is measured on the development sets was fitted on other data. The folder also holds `vocabulary.json` and
+`drawings.jsonl`, as for training: what is held back is drawn by chance, and that draw counts the drawings.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Held:
         sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
         from proxies import held_back
 
+        if not (self.data / "drawings.jsonl").exists():
+            raise SystemExit(f"{self.data} lacks drawings.jsonl: without it other photographs are drawn as held back.")
         rows, parts = held_back(self.data, self.data / "vocabulary.json")
         found = {f"{rows[number]['source']}/{rows[number]['file']}": rows[number] for number in parts.captions}
         found |= {f"web/{rows[number]['file']}": rows[number] for number in parts.web}

@@ -13,7 +13,7 @@ from wherein.search.background import Background
 from wherein.search.bank import NAMES, Bank, Texts, bank_of, texts
 from wherein.search.confidence import shipped
 from wherein.search.seen import Fits, Seen
-from wherein.search.signs import FEWEST, TEXT_SIGNS, example_signs, stands_out, text_signs
+from wherein.search.signs import FEWEST, OF_NAME, OF_SCENE, TEXT_SIGNS, example_signs, stands_out, text_signs
 
 RANDOM = np.random.default_rng(3)
 BANK = Bank((Texts.of(unit(RANDOM.normal(size=(300, 16)).astype(np.float32))),) * 2)
@@ -32,11 +32,11 @@ def test_a_text_that_beats_its_rivals_has_better_signs_than_one_that_does_not() 
     hits, fits = np.vstack([right, wrong]), Fits(0.0, 0.25)
     seen = Seen.of(hits, BANK, fits)
     name = text_signs(query, hits, seen, BANK, words=2, fits=fits)
-    assert (name[0, 1:4] > name[1, 1:4]).all()
-    assert not name[:, [0, 4, 5, 6, 7, 8]].any()  # two words describe nothing, so no lead is asked for
+    assert (name[0, OF_NAME] > name[1, OF_NAME]).all()
+    assert not name[:, [0, *range(*OF_SCENE.indices(10))]].any()  # two words describe nothing, so no lead is asked for
     scene = text_signs(query, hits, seen, BANK, words=8, fits=fits)
-    assert (scene[0, 4:] > scene[1, 4:]).all()
-    assert not scene[:, 1:4].any()
+    assert (scene[0, OF_SCENE] > scene[1, OF_SCENE]).all()
+    assert not scene[:, OF_NAME].any()
     between = text_signs(query, hits, seen, BANK, words=6, fits=fits)
     assert between == pytest.approx((name + scene) / 2.0, abs=1e-5)
 

@@ -9,7 +9,7 @@ scenes (`a man is running on the beach`): a query is compared with its own kind.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
 from typing import Final, Protocol, runtime_checkable
@@ -55,11 +55,6 @@ class Bank:
     """Names and scenes as one encoder sees them."""
 
     kinds: tuple[Texts, Texts]
-    rows: Floats = field(init=False)
-    """(m, d) those of both."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", np.concatenate([kind.rows for kind in self.kinds]))
 
 
 def bank_of(encoder: Encoder, keep: Keep) -> Bank | None:

@@ -15,7 +15,7 @@ SOFT: Final = 2.0
 """How much better fitting texts of the bank count for more, per deviation: between their mean (0) and the best alone.
 Of 1, 2 and 3.3, 2 kept most right first hits of photographs held back where 5 % of other nonsense was shown."""
 FITTING: Final = 20
-"""Scenes of the bank that say what an image shows: the best so many."""
+"""Names, and scenes, of the bank that say what an image shows: the best so many of each."""
 SHARPNESS: Final = 3.3
 """How fast a text of the bank counts less the worse it fits, per deviation of the image's fits: of `mini`'s, a cosine
 of 0.017 below the best counts e times less."""
@@ -40,7 +40,8 @@ class Fits:
         """From some of (n, d) images."""
         if not len(images):
             return cls(0.0, 1.0)
-        fits = images[:: -(-len(images) // SPREAD_SEEN)] @ bank.rows.T
+        some = images[:: -(-len(images) // SPREAD_SEEN)]
+        fits = np.concatenate([some @ kind.rows.T for kind in bank.kinds], axis=1)
         return cls(float(fits.mean()), max(float(fits.std(axis=1).mean()), _LEAST_SPREAD))
 
 
@@ -49,26 +50,28 @@ class Seen:
     """What the bank says of (n,) images."""
 
     best_fit: Floats
-    """How well its best texts fit, softly the best of all."""
-    usual_fit: Floats
-    """How well its texts fit on average."""
-    scenes: Ints
-    """(n, FITTING) the scenes that fit best."""
+    """(2, n) how well its best names and its best scenes fit, softly the best of all."""
+    texts: Ints
+    """(2, n, FITTING) the names and the scenes that fit best."""
     shares: Floats
-    """(n, FITTING) how much each of them says, in all 1."""
+    """(2, n, FITTING) how much each of them says, in all 1."""
 
     @classmethod
     def of(cls, images: Floats, bank: Bank, fits: Fits) -> Seen:
         """From the embeddings (n, d) of images."""
-        each, scale = images @ bank.rows.T, fits.spread
-        best = each.max(axis=1)
-        blurred = best + np.log(np.exp((each - best[:, None]) * (SOFT / scale)).mean(axis=1)) * (scale / SOFT)
-        described = each[:, -len(bank.kinds[1].rows) :]
-        scenes = np.argpartition(described, -FITTING, axis=1)[:, -FITTING:]
-        fit = np.take_along_axis(described, scenes, axis=1)
-        shares = np.exp(SHARPNESS * (fit - fit.max(axis=1, keepdims=True)) / scale)
-        shares /= shares.sum(axis=1, keepdims=True)
-        return cls(np.asarray(blurred, np.float32), np.asarray(each.mean(axis=1), np.float32), scenes, shares)
+        each = [_seen_by(images @ kind.rows.T, fits.spread) for kind in bank.kinds]
+        return cls(*(np.stack(one) for one in zip(*each, strict=True)))
+
+
+def _seen_by(fits: Floats, spread: float) -> tuple[Floats, Ints, Floats]:
+    """What texts of one kind say of images that they fit so well (n, m)."""
+    best = fits.max(axis=1, keepdims=True)
+    weights = np.exp((fits - best) * (SOFT / spread))
+    blurred = best[:, 0] + np.log(weights.mean(axis=1)) * (spread / SOFT)
+    texts = np.argpartition(fits, -FITTING, axis=1)[:, -FITTING:]
+    shares = np.exp(SHARPNESS * (np.take_along_axis(fits, texts, axis=1) - best) / spread)
+    shares /= shares.sum(axis=1, keepdims=True)
+    return np.asarray(blurred, np.float32), texts, np.asarray(shares, np.float32)
 
 
 class SeenImages:
@@ -80,9 +83,9 @@ class SeenImages:
         """How well texts of the bank fit, from `some` (o, d) of the images."""
         self._known = np.zeros(count, np.bool_)
         # Zeros take no memory until they are written.
-        self._levels = np.zeros((count, 2), np.float32)
-        self._scenes = np.zeros((count, FITTING), np.int16)
-        self._shares = np.zeros((count, FITTING), np.float32)
+        self._best_fit = np.zeros((2, count), np.float32)
+        self._texts = np.zeros((2, count, FITTING), np.int16)
+        self._shares = np.zeros((2, count, FITTING), np.float32)
 
     def of(self, images: Ints) -> Seen:
         """What is said of images, by their numbers."""
@@ -90,8 +93,6 @@ class SeenImages:
         for at in range(0, len(new), AT_ONCE):
             some = new[at : at + AT_ONCE]
             found = Seen.of(self._table.vectors(some), self.bank, self.fits)
-            self._levels[some] = np.stack([found.best_fit, found.usual_fit], axis=1)
-            self._scenes[some], self._shares[some] = found.scenes, found.shares
-            self._known[some] = True
-        best, usual = self._levels[images].T
-        return Seen(best, usual, self._scenes[images].astype(np.int64), self._shares[images])
+            self._best_fit[:, some], self._texts[:, some] = found.best_fit, found.texts
+            self._shares[:, some], self._known[some] = found.shares, True
+        return Seen(self._best_fit[:, images], self._texts[:, images].astype(np.int64), self._shares[:, images])

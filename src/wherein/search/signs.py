@@ -28,16 +28,18 @@ NAMES_UP_TO, DESCRIBES_FROM = 4, 8
 both. Of 3–7, 4–8 and 2–9 this kept most right first hits of photographs held back where 5 % of other nonsense shows."""
 TEXT_SIGNS: Final = (
     "describes",
-    "beats, of a name",
-    "fits, of a name",
-    "agrees, of a name",
-    "beats",
+    "beats names",
+    "scores, of a name",
+    "agrees with names",
+    "agrees with scenes, of a name",
+    "beats scenes",
     "scores",
     "stands above",
-    "agrees",
+    "agrees with scenes",
     "leads",
 )
-"""What `text_signs` gives: the five last are of texts that describe a scene."""
+"""What `text_signs` gives: after the first, four of texts that name a thing and five of texts that describe a scene."""
+OF_NAME, OF_SCENE = slice(1, 5), slice(5, 10)
 ALIKE: Final = slice(10, 30)
 """The neighbours that say how like an image its look-alikes are; the ten nearest may be the very same thing."""
 PAIRED: Final = 128
@@ -57,21 +59,24 @@ def text_signs(
 ) -> Floats:
     """(hits, signs) of a text, as TEXT_SIGNS names them.
 
-    How far the query beats the bank, fits better than its texts usually do, means what the texts mean that fit best,
-    scores more than texts usually do and than other images do, and how a hit leads. `query` (d,) and `hits` (n, d) are
-    embeddings, `seen` what the bank says of the hits, `words` how many the text has, and `background` that of its
-    scores; without it the hits are compared with each other.
+    How far the query beats the bank's texts of its own kind, scores more than texts usually do and than other images
+    do, means what the texts mean that fit best, and how a hit leads. `query` (d,) and `hits` (n, d) are embeddings,
+    `seen` what the bank says of the hits, `words` how many the text has, and `background` that of its scores; without
+    it the hits are compared with each other.
     """
-    own, scenes, spread = hits @ query, bank.kinds[1], fits.spread
+    own, spread = hits @ query, fits.spread
     named, described = _asked_with(words)
     ordered = np.sort(own)[::-1] if background is None else background.tail
-    beats = (own - seen.best_fit) / spread
-    agrees = ((seen.shares * (scenes.rows @ query)[seen.scenes]).sum(axis=1) - scenes.mean) / scenes.std
+    beats_names, beats_scenes = ((own - best) / spread for best in seen.best_fit)
+    names, scenes = (
+        ((shares * (kind.rows @ query)[texts]).sum(axis=1) - kind.mean) / kind.std
+        for kind, texts, shares in zip(bank.kinds, seen.texts, seen.shares, strict=True)
+    )
     lead = np.clip((own - _following(own, ordered)) / spread - USUAL_LEAD, LEAD_LEAST, LEAD_MOST)
     scores = (own - fits.mean) / spread
     above = scores if background is None else (own - background.mean) / spread
-    of_name = [beats, (own - seen.usual_fit) / spread, agrees]
-    of_scene = [beats, scores, above, agrees, lead]
+    of_name = [beats_names, scores, names, scenes]
+    of_scene = [beats_scenes, scores, above, scenes, lead]
     signs = [np.full(len(hits), described), *(named * one for one in of_name), *(described * one for one in of_scene)]
     return np.asarray(np.stack(signs, axis=1), np.float32)
 
