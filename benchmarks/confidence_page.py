@@ -68,7 +68,7 @@ def page(
         lines += _reliability([(said[kind, name], judged[kind, name]) for name in names])
     for kind in models:
         if kind not in {own for own, _ in judged} and kind in earlier:
-            lines += [f"\n## {kind}\n", EARLIER, earlier[kind].removeprefix(EARLIER).strip("\n")]
+            lines += [f"\n## {kind}\n", EARLIER, earlier[kind].strip("\n").removeprefix(EARLIER).strip("\n")]
     nonsense, main = _nonsense(judged, said)
     lines += nonsense + _thresholded(judged, odds) + _moved(judged, said) + list(extra) + _cost(judged)
     main |= _figures(judged, said)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import wherein
 from wherein.cli import app
-from wherein.demo import PHOTOS
+from wherein.demo import PHOTOS, examples
 from wherein.errors import InputError
 from wherein.options import DEFAULT_CUT, Asked, Cut
 from wherein.search.decide import NONE_SURE, about, cut_of, further, shown, split, with_sure
@@ -59,8 +59,16 @@ def test_a_count_by_hand() -> None:
 def photos(tmp_path_factory: pytest.TempPathFactory) -> wherein.Collection:
     """Some photographs of the demonstration, by mini."""
     collection = wherein.open(tmp_path_factory.mktemp("photos"), create=True)
-    collection.add(*sorted(PHOTOS.glob("*.jpg")), layers=["global"])
+    collection.add(*sorted(PHOTOS.glob("*.jpg")), layers=["global", "cells"])
     return collection
+
+
+def test_what_a_newcomer_sees_first_is_answered_with_a_sure_hit(photos: wherein.Collection) -> None:
+    for example in examples(PHOTOS):
+        if example.query.parts[0].text is not None:
+            first = photos.search(example.query)[0]
+            assert first.image_id.endswith(example.expected)
+            assert (first.confidence or 0.0) >= 0.5, example
 
 
 def test_a_decision_keeps_what_it_shows_and_rejects_the_rest_before_paging(photos: wherein.Collection) -> None:
