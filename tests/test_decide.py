@@ -59,7 +59,7 @@ def test_a_count_by_hand() -> None:
 def photos(tmp_path_factory: pytest.TempPathFactory) -> wherein.Collection:
     """Some photographs of the demonstration, by mini."""
     collection = wherein.open(tmp_path_factory.mktemp("photos"), create=True)
-    collection.add(*sorted(PHOTOS.glob("*.jpg")), layers=["global", "cells"])
+    collection.add(*sorted(PHOTOS.glob("*.jpg")), layers=["global", "cells", "patches"])
     return collection
 
 
