@@ -321,6 +321,16 @@ def test_verifying_keeps_what_expansion_found(covers: wherein.Collection, cover:
     assert [hit.image_id for hit in verified] == [hit.image_id for hit in expanded]
 
 
+def test_words_that_no_keypoints_confirm_leave_the_encoders_order(covers: wherein.Collection, cover: Cover) -> None:
+    own = cover(3)[:, :, ::-1]  # other colours, and squares of it in another order: its words, no view of it
+    squares = [own[y : y + 40, x : x + 40] for y in range(0, 200, 40) for x in range(0, 120, 40)]
+    asked = np.ascontiguousarray(np.hstack([np.vstack(squares[first::3][::-1]) for first in (2, 0, 1)]))
+    plain, words, verified = (covers.search(asked, method=method, k=9) for method in ("toy", "toy+bow", "toy+bow+sp"))
+    assert not any(hit.inliers for hit in verified)
+    assert [hit.image_id for hit in words] != [hit.image_id for hit in plain]
+    assert [hit.image_id for hit in verified] == [hit.image_id for hit in plain]
+
+
 def test_texts_are_refused_or_left_to_the_encoder(covers: wherein.Collection, cover: Cover) -> None:
     with pytest.raises(QueryError, match="understands no text: give an example image"):
         covers.search("red", method="bow")
