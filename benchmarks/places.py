@@ -1,25 +1,30 @@
 """A place in every one of 100,000 images: how long a search takes that looks inside them, beside one that does not.
 
-    python benchmarks/places.py [--images 100000] [--folder DIR]
+    python benchmarks/places.py [--images 100000] [--folder DIR] [--against OTHER/src] [--page FILE.md]
 
 The collection holds made-up embeddings in the layers that `mini` keeps; with --folder it is made there, if it is not
-there yet, and stays, so that another version can search the same one (PYTHONPATH=OTHER/src). Each figure is the median
-of nine searches from Python after the first, which reads the layers from disk and is shown beside it.
+there yet, and stays. Each version of wherein searches it in a process of its own; with --against the two take turns,
+query by query, and the version asked first changes each time. A figure is the median of nine searches from Python after
+the first, which reads the layers from disk and is shown beside it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-import wherein
-
-PLACES = {"no place": None, "a ninth": (0.1, 0.1, 0.4, 0.4), "the left half": (0.0, 0.0, 0.5, 1.0)}
+PLACES = {"none": None, "a ninth": (0.1, 0.1, 0.4, 0.4), "the left half": (0.0, 0.0, 0.5, 1.0)}
 METHODS = ("whole", "static-9", "static-36", "patches")
 ROUNDS = 9
+HITS = 20
 
 
 def main() -> None:
@@ -29,7 +34,13 @@ def main() -> None:
     parser.add_argument("--encoder", default="mini")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--against", type=Path, help="The src of another version, which searches the same collection.")
+    parser.add_argument("--page", type=Path, help="Where the table is written as well.")
+    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.answer:
+        answer(asked.folder)
+        return
     with tempfile.TemporaryDirectory() as home:
         folder = asked.folder or Path(home) / "images"
         if not folder.exists():
@@ -38,27 +49,103 @@ def main() -> None:
             folder.mkdir(parents=True)
             kinds = ("global", "patches", "cells")
             make_collection(folder, images=asked.images, encoder=asked.encoder, kinds=kinds)
-        with wherein.open(folder) as collection:
-            for method in asked.methods.split(","):
-                for name, where in PLACES.items():
-                    if method == "whole" and where is not None:
-                        continue
-                    first, later, spent = timed(collection, method, where)
-                    times = f"{1000 * later:7.0f} ms {1000 * spent:7.0f} processor ms"
-                    print(f"{method:<10}{name:<14}{times}   (first {first:.2f} s)", flush=True)
+        lines = [*(HEAD.format(images=asked.images).splitlines() if asked.against else ()), *compared(asked, folder)]
+    if asked.page:
+        asked.page.write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def timed(collection: wherein.Collection, method: str, where: tuple[float, ...] | None) -> tuple[float, float, float]:
-    """Seconds of the first search, the median of the others, and that of their processor time."""
-    box = None if where is None else wherein.Box(*where)
-    times, spent = [], []
+HEAD = """# Places in {images:,} images
+
+`python benchmarks/places.py --against OTHER/src --page docs/results/places.md`: both versions on one collection of
+made-up embeddings (layers of `mini`), taking turns query by query in processes of their own, with as many threads as
+they choose. Milliseconds on the clock (of the processor) of one search by text for 20 hits from Python, confidence and
+counts included, the median of nine after the first. `same`: how many of the 20 hits both versions give.
+"""
+
+
+def compared(asked: argparse.Namespace, folder: Path) -> list[str]:
+    """The rows of the table, each printed when it is known."""
+    sources = [asked.against, None] if asked.against else [None]
+    versions = [Version(folder, source) for source in sources]
+    rows = ["| method, place | before | now | × | same | first s |", "|---|---|---|---|---|---|"]
+    rows = rows if asked.against else ["| method, place | ms | first s |", "|---|---|---|"]
+    print("\n".join(rows))
+    for method in asked.methods.split(","):
+        for name, where in PLACES.items():
+            if method == "whole" and where is not None:
+                continue
+            found = [list(turns) for turns in zip(*asked_in_turns(versions, method, where), strict=True)]
+            rows.append(row(f"`{method}`, {name}", found))
+            print(rows[-1], flush=True)
+    for version in versions:
+        version.end()
+    return rows
+
+
+def asked_in_turns(versions: list[Version], method: str, where: tuple[float, ...] | None) -> list[list[Any]]:
+    """The answers of each version to each query; they are asked one at a time, now this one first, now that."""
+    answers = []
     for number in range(ROUNDS + 1):
-        part = wherein.Part(text=f"thing number {number}", where=box)
-        started, before = time.perf_counter(), time.process_time()
-        list(collection.search(part, k=20, method=method))
-        times.append(time.perf_counter() - started)
-        spent.append(time.process_time() - before)
-    return times[0], median(times[1:]), median(spent[1:])
+        question = {"method": method, "where": where, "text": f"thing number {number}"}
+        order = range(len(versions)) if number % 2 else reversed(range(len(versions)))
+        found = {one: versions[one].ask(question) for one in order}
+        answers.append([found[one] for one in range(len(versions))])
+    return answers
+
+
+def row(name: str, found: list[list[Any]]) -> str:
+    """A line of the table, from the answers of each version."""
+    clock = [1000 * median(one["clock"] for one in own[1:]) for own in found]
+    spent = [1000 * median(one["processor"] for one in own[1:]) for own in found]
+    times = " | ".join(f"{wall:,.0f} ({busy:,.0f})" for wall, busy in zip(clock, spent, strict=True))
+    first = ", ".join(f"{own[0]['clock']:.2f}" for own in found)
+    if len(found) == 1:
+        return f"| {name} | {times} | {first} |"
+    same = median(len(set(one["hits"]) & set(other["hits"])) for one, other in zip(*found, strict=True))
+    return f"| {name} | {times} | {clock[0] / clock[1]:.1f} | {same:g} | {first} |"
+
+
+class Version:
+    """A version of wherein in a process of its own that searches one collection."""
+
+    def __init__(self, folder: Path, source: Path | None) -> None:
+        command = [sys.executable, __file__, "--answer", "--folder", str(folder)]
+        path = {} if source is None else {"PYTHONPATH": str(source.resolve())}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **path}
+        )
+
+    def ask(self, question: dict[str, Any]) -> Any:
+        """What it answers, and how long that took."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(question), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def end(self) -> None:
+        """Ask nothing more."""
+        self._process.communicate()
+
+
+def answer(folder: Path) -> None:
+    """Answer questions, a line each, until there are no more."""
+    import wherein
+    from wherein.encoders.mini import MiniEncoder
+
+    # Rows are made up, so it does not matter by whose weights they claim to be.
+    layers = json.loads((folder / ".wherein" / "manifest.json").read_text("utf-8"))["layers"]
+    MiniEncoder.digest = next(own["digest"] for own in layers.values() if own["spec"] == "mini")
+    with wherein.open(folder) as collection:
+        for line in sys.stdin:
+            question = json.loads(line)
+            box = None if question["where"] is None else wherein.Box(*question["where"])
+            part = wherein.Part(text=question["text"], where=box)
+            started, before = time.perf_counter(), time.process_time()
+            hits = list(collection.search(part, k=HITS, method=question["method"]))
+            clock, processor = time.perf_counter() - started, time.process_time() - before
+            print(
+                json.dumps({"clock": clock, "processor": processor, "hits": [hit.image_id for hit in hits]}), flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Ask = Callable[[Floats, int], Ints]
 BLOCK = 1 << 16
+SCANNED = 4000
+"""Rows that wherein's first scan for 100 images asks faiss for."""
 
 
 def images_of(rows: Ints, vectors: int, k: int) -> Ints:
@@ -219,6 +221,48 @@ class LanceDb:
         return sum(path.stat().st_size for path in Path(self.home.name).rglob("*") if path.is_file())
 
 
+class MilvusLite:
+    """Clusters of rows at 8 bits a number, in a file of milvus-lite."""
+
+    settings: tuple[dict[str, Any], ...] = probed(8, 16, 32, 64, 128, 256)
+
+    def build(self, rows: npt.NDArray[np.float16]) -> None:
+        """Insert every row, then index them."""
+        from pymilvus import DataType, MilvusClient
+
+        self.flat, self.vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
+        self.home = tempfile.TemporaryDirectory()
+        self.client = MilvusClient(str(Path(self.home.name) / "rows.db"))
+        schema = self.client.create_schema()
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=rows.shape[-1])
+        self.client.create_collection("rows", schema=schema)
+        for start, block in blocks_of(self.flat):
+            for first in range(0, len(block), 4096):  # a request holds 64 MB at most
+                some = block[first : first + 4096]
+                self.client.insert("rows", [{"id": start + first + n, "vector": row} for n, row in enumerate(some)])
+        index = self.client.prepare_index_params()
+        index.add_index("vector", index_type="IVF_SQ8", metric_type="IP", params={"nlist": 1024})
+        self.client.create_index("rows", index)
+        self.client.load_collection("rows")
+
+    def use(self, setting: dict[str, Any]) -> None:
+        """Ask with a setting from now on."""
+        self.params = {"metric_type": "IP", "params": {"nprobe": setting["probes"]}}
+        self.count = setting["rows"]
+
+    def ask(self, query: Floats, k: int) -> Ints:
+        """The images of the best rows."""
+        found = self.client.search("rows", [query], limit=self.count, search_params=self.params)[0]
+        rows = np.array([hit["id"] for hit in found], np.int64)
+        return images_of(reranked(rows, self.flat, query), self.vectors, k)
+
+    def size(self) -> int:
+        """Bytes of its files and of the rows that score again."""
+        files = sum(path.stat().st_size for path in Path(self.home.name).rglob("*") if path.is_file())
+        return files + int(self.flat.nbytes)
+
+
 class RabitqLib:
     """Clusters of rows at 2 bits a number, by the authors of RaBitQ."""
 
@@ -271,6 +315,14 @@ class Wherein:
         from wherein.index.compressed import CompressedRows
         from wherein.index.rows import ArrayCache, Places, RowTable
 
+        class Counting(RowTable):
+            gathered = 0
+            """How many rows were scored exactly."""
+
+            def gather(self, wanted: Ints) -> Floats:
+                self.gathered += len(wanted)
+                return super().gather(wanted)
+
         flat, vectors, per_shard = rows.reshape(-1, rows.shape[-1]), rows.shape[1], 1024 * rows.shape[1]
 
         class Shards:
@@ -281,12 +333,24 @@ class Wherein:
         owners = numbers // vectors
         lie = np.stack([owners, numbers // per_shard, numbers % per_shard], axis=1)
         places = Places(lie, [None] * len(flat), np.arange(len(rows)), owners)
-        self.index = CompressedRows(RowTable("rows", places, ArrayCache(Shards(), most=0)))
-        self.tuning, self.flat = self.index.tuning, flat
+        self.table = Counting("rows", places, ArrayCache(Shards(), most=0))
+        self.index = CompressedRows(self.table)
+        self.flat, self.vectors = flat, vectors
 
     def ask(self, query: Floats, k: int) -> Ints:
         """The best images."""
+        self.table.gathered = 0
         return self.index.top(query[None], k=k)[0].images
+
+    def ask_bare(self, query: Floats, k: int) -> Ints:
+        """The same with faiss alone: as many clusters, and as many rows scored again as the last search scored."""
+        import faiss
+
+        only = self.index.codes.segments[0].index
+        inner, parameters = faiss.IVFRaBitQSearchParameters(), faiss.SearchParametersPreTransform()
+        inner.nprobe, inner.qb, parameters.index_params = self.index.tuning.clusters, 8, inner
+        found = only.search(query[None], max(SCANNED, self.table.gathered), params=parameters)[1][0]
+        return images_of(reranked(found[: self.table.gathered], self.flat, query), self.vectors, k)
 
     def size(self) -> int:
         """Bytes of the codes and of the stored rows that score again."""
@@ -302,6 +366,7 @@ ENGINES: dict[str, type] = {
     "faiss-ivf": FaissIvf,
     "usearch": Usearch,
     "lancedb": LanceDb,
+    "milvus-lite": MilvusLite,
     "turbovec": Turbovec,
     "rabitqlib": RabitqLib,
     "wherein": Wherein,

@@ -13,11 +13,12 @@ from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
 from wherein.index.cells import Cells, PlaceRows, lengths_of, sixths
 from wherein.index.exact import ExactRows
+from wherein.index.patches import PatchGrids
 from wherein.index.rows import in_memory
 from wherein.search.crops import crop_embeddings
 from wherein.search.scorers import RowScorer, SampledScorer, Share, SumScorer
 from wherein.search.words import theoretical
-from wherein.search.words.patches import PatchGrids, PatchScorer
+from wherein.search.words.patches import PatchScorer
 from wherein.search.words.static import WHOLE_SHARE, CellScorer
 from wherein.store.originals import Original
 from wherein.values.region import Grid

@@ -10,7 +10,7 @@ from typing import Final, Self, TypeVar, Unpack
 
 import numpy as np
 
-from wherein.arrays import Floats, Ints, Mask
+from wherein.arrays import Floats, Mask
 from wherein.encoders import Encoder
 from wherein.errors import CollectionChanged, CollectionNotFound, NotPrepared
 from wherein.files import expanded
@@ -24,9 +24,8 @@ from wherein.indexing.names import named_image, unknown_names
 from wherein.indexing.sharing import Sharing
 from wherein.indexing.sync import IndexSettings, Sync
 from wherein.options import Askable, Asked, Cut, Options, lists_options, whole_number
-from wherein.parallel import default_workers
+from wherein.parallel import default_workers, one_blas_thread
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure
-from wherein.search.clips import NO_CLIP
 from wherein.search.confidence import Measured, measure
 from wherein.search.decide import cut_of, expected_right, further, shown, split, summed, with_sure
 from wherein.search.engine import Candidate, Ranked, notes, rank
@@ -193,9 +192,10 @@ class Collection(Inventory, Labelling, Judging, Sharing):
 
     def _decided(self, asked: Asked) -> Ranking:
         """The answer, in which no sure hit is left out because fewer were wanted."""
-        found = self._search(asked)
-        deeper = further(found, asked)
-        return found if deeper is None else with_sure(found, self._search(deeper), asked)
+        with one_blas_thread():
+            found = self._search(asked)
+            deeper = further(found, asked)
+            return found if deeper is None else with_sure(found, self._search(deeper), asked)
 
     def _steadily(self, answer: Callable[[], T]) -> T:
         """An answer from one state of the collection: asked again where another process changed it meanwhile."""
@@ -318,16 +318,11 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         searched = len(view.images) if allowed is None else int(allowed.sum())
         if not searched:
             return view, 0, Ranked((), "cosine"), None
-        clips = None if asked.frames else self._clips(view)
+        clips = None if asked.frames else view.layers.clips
         ranked = rank(asked.query, view, encoder=encoder, method=asked.method, k=asked.k, allowed=allowed, clips=clips)
         family = None if view.local is None else view.local.family
         measured = measure(asked.query, asked.method, ranked, view=view, encoder=encoder, family=family)
         return view, searched, ranked, measured
-
-    def _clips(self, view: View) -> Ints | None:
-        """(images,) the clip that each image of a view is a frame of; None where none is."""
-        files = self._store.catalogue.clips()
-        return np.array([files.get(key, NO_CLIP) for key in view.images.tolist()], np.int64) if files else None
 
     def _view(self, asked: Asked, on_step: OnStep | None = None) -> tuple[Encoder, View]:
         """What encodes and answers a search; one that can never be answered is refused before anything is loaded."""

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import ExitStack, contextmanager
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -17,6 +23,67 @@ def default_workers() -> int:
 
 
 def in_parallel(look: Callable[[_T], _R], items: Sequence[_T], *, workers: int | None = None) -> list[_R]:
-    """What `look` answers for each shard or file, in their order; a thread a core, for what leaves Python's lock."""
+    """What `look` answers for each of some addresses or files, in their order; a thread a core unless told."""
     with ThreadPoolExecutor(workers or default_workers()) as pool:
         return list(pool.map(look, items))
+
+
+def on_every_core(look: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """What `look` answers for each of some shards, in their order; for numeric work, which leaves Python's lock.
+
+    This thread works too and the others are kept, because to start them takes as long as to scan a shard.
+    """
+    found = dict[int, _R]()
+    numbers = iter(range(len(items)))  # a thread takes the next one when it is done with its last
+
+    def work() -> None:
+        for number in numbers:
+            found[number] = look(items[number])
+
+    helping = [_helpers(os.getpid()).submit(work) for _ in range(min(default_workers(), len(items)) - 1)]
+    try:
+        work()
+    finally:
+        begun = [one for one in helping if not one.cancel()]
+        failures = [one.exception() for one in begun]
+    for failure in failures:
+        if failure is not None:
+            raise failure
+    return [found[number] for number in range(len(items))]
+
+
+@lru_cache(maxsize=1)
+def _helpers(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 — a copy of a process has none of its threads
+    return ThreadPoolExecutor(max(1, default_workers() - 1), thread_name_prefix="scan")
+
+
+class _Held:
+    """How many are in `one_blas_thread` now, and what the last of them undoes."""
+
+    turn, count, limit = threading.Lock(), 0, ExitStack()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Products of matrices use one thread meanwhile.
+
+    Those of a search are too small to share: a second thread waits for the first, and keeps a core busy with waiting.
+    """
+    with _Held.turn:
+        if not _Held.count:
+            _Held.limit.enter_context(_blas().limit(limits=1, user_api="blas"))
+        _Held.count += 1
+    try:
+        yield
+    finally:
+        with _Held.turn:
+            _Held.count -= 1
+            if not _Held.count:
+                _Held.limit.close()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

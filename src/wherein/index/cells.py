@@ -7,7 +7,7 @@ mean is a mean of products over its length, so sixths are all that is stored and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Protocol
@@ -16,7 +16,7 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints
 from wherein.index.int8 import Int8Query
-from wherein.parallel import in_parallel
+from wherein.parallel import on_every_core
 from wherein.store.shards import Array
 from wherein.values.masks import coverage
 from wherein.values.region import Box, Grid
@@ -25,6 +25,11 @@ CELLS_HW: Final = (6, 6)
 """Places that the layer `cells` keeps: sixths each way, of which halves and thirds are made up."""
 BLOCK_VALUES: Final = 1 << 18
 """So many numbers at a time stay in a core's cache, where reading them costs least."""
+FEW: Final = 16
+"""Where at most one image in sixteen is scored, its rows are copied side by side first: one product of a thousand rows
+costs less than fifty of twenty."""
+PARTS: Final = 4
+"""Rows that lie side by side are scored in so many parts, so that every core of a small machine has some."""
 
 
 def blocks(rows: int, *, size: int) -> Iterator[slice]:
@@ -71,7 +76,7 @@ class PlaceRows:
 
     def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[Ints, Floats]]:
         """(images (b,), products with queries (chosen places, m, b)); rows that follow each other are not copied."""
-        together, every = is_run(self.rows), len(places) == self.values.shape[1]
+        together, every = is_run(self.rows), len(places) == self.values.shape[1] and self.values.flags.c_contiguous
         size = self.values.shape[-1] * (len(places) if every else 1)
         step = max(1, 4 * BLOCK_VALUES // size)
         for start in range(0, len(self.rows), step):
@@ -94,6 +99,23 @@ class PlaceRows:
         if len(kept) == len(self.rows):
             return PlaceRows(self.values, self.rows, numbered[self.images])
         return PlaceRows(self.values, self.rows[kept], numbered[self.images[kept]])
+
+
+def side_by_side(values: Array) -> list[PlaceRows]:
+    """Rows (n, places, d) that are in use and numbered as they lie, in a few parts."""
+    return [PlaceRows(values, part, part) for part in np.array_split(np.arange(len(values)), PARTS)]
+
+
+def gathered(stored: Sequence[PlaceRows], places: Ints, numbered: Ints, *, count: int) -> list[PlaceRows]:
+    """Some places of `count` images alone, copied and numbered anew; `numbered` as in `PlaceRows.of`."""
+    found = np.zeros((count, len(places), stored[0].values.shape[-1] if stored else 1), np.int8)
+
+    def copy(some: PlaceRows) -> None:
+        own = some.of(numbered)
+        found[own.images] = own.values[own.rows[:, None], places]
+
+    on_every_core(copy, stored)
+    return side_by_side(found)
 
 
 class StoredPlaces(Protocol):
@@ -120,26 +142,40 @@ class Cells:
 
     def cosines(self, queries: Floats, chosen: Sequence[int], images: Ints) -> Floats:
         """(m, d) queries with the chosen cells of some images: (chosen, m, images); 0 where a cell shows nothing."""
+        found = np.zeros((len(chosen), len(queries), len(images)), np.float32)
+
+        def keep(some: Ints, cosines: Floats) -> None:
+            found[..., slice(some[0], some[-1] + 1) if is_run(some) else some] = cosines
+
+        self.each(queries, chosen, images, keep)
+        return found
+
+    def each(self, queries: Floats, chosen: Sequence[int], images: Ints, use: Callable[[Ints, Floats], None]) -> None:
+        """Have `use` told which (b,) of the images cosines (chosen, m, b) are of, a block at a time, in threads."""
         every = len(chosen) == len(self.shares)
         shares, lengths = self.shares[list(chosen)], self.lengths if every else self.lengths[list(chosen)]
         places = np.flatnonzero(shares.any(axis=0))
         taken = shares[:, places]
         alone = taken.shape[0] == taken.shape[1] and np.allclose(taken, np.eye(len(taken)), atol=1e-6)
-        found = np.zeros((len(chosen), len(queries), len(images)), np.float32)
         asked = [Int8Query.of(own) for own in (queries if self.directions is None else queries @ self.directions)]
         numbered = np.full(self.lengths.shape[1], -1, np.int64)
         numbered[images] = np.arange(len(images))
+        stored = self.stored
+        if len(images) * FEW <= len(numbered):
+            exact = [own for own in stored if isinstance(own, PlaceRows)]
+            if len(exact) == len(stored):
+                stored, places = gathered(exact, places, numbered, count=len(images)), np.arange(len(places))
+                numbered = np.arange(len(images))
 
-        def look(stored: StoredPlaces) -> None:
-            for some, products in stored.of(numbered).products(places, asked):
+        def look(own: StoredPlaces) -> None:
+            for some, products in own.of(numbered).products(places, asked):
                 means = products if alone else np.tensordot(taken, products, axes=1)
                 numbers = images[some]
-                own = lengths[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else lengths[:, numbers]
-                means /= np.maximum(own[:, None], 1e-12)
-                found[..., slice(some[0], some[-1] + 1) if is_run(some) else some] = means
+                of_these = lengths[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else lengths[:, numbers]
+                means /= np.maximum(of_these[:, None], 1e-12)
+                use(some, means)
 
-        in_parallel(look, self.stored)
-        return found
+        on_every_core(look, stored)
 
 
 def shares_of(cells: Sequence[Box]) -> Floats:
@@ -155,5 +191,5 @@ def lengths_of(stored: Sequence[PlaceRows], shares: Floats, *, images: int) -> F
         for numbers, values in some.blocks(np.arange(shares.shape[1])):
             lengths[:, numbers] = np.linalg.norm(np.matmul(shares, values), axis=-1).T
 
-    in_parallel(look, stored)
+    on_every_core(look, stored)
     return lengths

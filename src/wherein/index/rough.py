@@ -45,18 +45,24 @@ class RoughPlaces:
         """(images (r,), products with queries (chosen places, m, r)), by the first eight bits of the queries."""
         if not len(self.rows):
             return
-        together = is_run(self.rows)
         found = np.empty((len(places), len(queries), len(self.rows)), np.float32)
-        for number, place in enumerate(places.tolist()):
-            own = self.values[place]
-            own = own[self.rows[0] : self.rows[-1] + 1] if together else own[self.rows]
+        for number, own in enumerate(self.at(places)):
             for column, query in enumerate(queries):
                 np.multiply(query.rough(own), query.step, out=found[number, column])
         yield self.images, found
 
+    def at(self, places: Ints) -> Iterator[Array]:
+        """(r, c): the rows in use of each of some places; those that follow each other are not copied."""
+        together = is_run(self.rows)
+        for place in places.tolist():
+            own = self.values[place]
+            yield own[self.rows[0] : self.rows[-1] + 1] if together else own[self.rows]
+
     def of(self, numbered: Ints) -> RoughPlaces:
         """The rows of some images alone; `numbered` (images,) is the new number of each, −1 for those left out."""
         kept = np.flatnonzero(numbered[self.images] >= 0)
+        if len(kept) == len(self.rows):
+            return RoughPlaces(self.values, self.rows, numbered[self.images])
         return RoughPlaces(self.values, self.rows[kept], numbered[self.images[kept]])
 
 
@@ -80,14 +86,19 @@ def rough_whole(shard: Array) -> Array:
 
 
 def rough_patches(shard: Array) -> Array:
-    """(places, n, c): stored patches (n, gh, gw, c) as means of about two by two, in the unit they are stored in."""
-    shares = pooling((shard.shape[1], shard.shape[2]))
+    """(rows, n, columns · c): stored patches (n, gh, gw, c) as means of about two by two, in their own unit.
+
+    A row of the grid is one place, so that what lies under a box is one product a row.
+    """
+    hw = (shard.shape[1], shard.shape[2])
+    shares, (rows, columns) = pooling(hw), pooled_hw(hw)
     flat = shard.reshape(len(shard), -1, shard.shape[-1])
-    found = np.empty((len(shares), len(shard), shard.shape[-1]), np.int8)
+    found = np.empty((rows, len(shard), columns, shard.shape[-1]), np.int8)
     for place, share in enumerate(shares):
         used = np.flatnonzero(share)
-        found[place] = _as_int8(np.einsum("npc,p->nc", np.asarray(flat[:, used], np.float32), share[used]))
-    return found
+        means = np.einsum("npc,p->nc", np.asarray(flat[:, used], np.float32), share[used])
+        found[place // columns, :, place % columns] = _as_int8(means)
+    return found.reshape(rows, len(shard), -1)
 
 
 def pooled_hw(grid_hw: tuple[int, int]) -> tuple[int, int]:

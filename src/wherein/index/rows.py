@@ -102,6 +102,14 @@ def places_of_rows(rows: Ints, boxes: list[Box | None]) -> Places:
     return Places(rows, boxes, rows[first, 0], np.cumsum(first) - 1)
 
 
+def of_whole(places: Places) -> Places:
+    """The rows of whole images alone, one of each."""
+    whole = [row for row, box in enumerate(places.boxes) if box is None]
+    if len(whole) == len(places.boxes):
+        return places
+    return Places(places.rows[whole], [None] * len(whole), places.images, places.owners[whole])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
     """Which layer of which collection rows come from, by which an index that lies elsewhere knows them again."""

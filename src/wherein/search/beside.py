@@ -14,11 +14,12 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
+from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of, side_by_side
+from wherein.index.patches import grids_side_by_side
 from wherein.index.rough import RoughPlaces, main_directions, rough_cells, rough_patches, rough_whole
 from wherein.index.rows import Places, by_shard, places_of, places_of_rows
 from wherein.search.background import SAMPLE, sample_of
-from wherein.search.words.patches import PatchesBeside, PatchGrids
+from wherein.search.words.patches import PatchesBeside
 from wherein.search.words.static import CellsBeside
 from wherein.store.manifest import Layer
 from wherein.store.shards import Array, as_floats
@@ -27,6 +28,8 @@ from wherein.values.region import Grid
 
 LARGE: Final = int(os.environ.get("WHEREIN_ROUGH_IMAGES", 4 * SAMPLE))
 """From so many images rough copies are kept: of fewer the sample, which is scored exactly, would be a quarter."""
+NO_CLIP: Final = -1
+"""The clip of an image that is no frame of a video."""
 Rough = Callable[[Array], Array]
 """Makes the rough copy (places, n, c) of a shard."""
 
@@ -45,10 +48,7 @@ def patches_beside(
         return None
     sampled, signature = _sampled(store, layer, places.rows[sample])
     usual = store.derived.array(f"usual.{layer}.{signature}", lambda: _mean(sampled))
-    numbers = np.arange(len(sample))
-    parts = np.array_split(numbers, 4)  # a few, so that every core has some
-    grids = PatchGrids([(sampled, part) for part in parts], numbers, [None] * len(sample), basis, len(sample))
-    hw = (first.shape[1], first.shape[2])
+    hw, grids = (first.shape[1], first.shape[2]), grids_side_by_side(sampled, basis)
     return PatchesBeside(_rough(store, layer, places, rough_patches), hw, grids, np.asarray(usual, np.float32))
 
 
@@ -56,8 +56,7 @@ def cells_beside(store: Store, layer: str, places: Places, sample: Ints, grid: G
     """What is kept beside the layer `cells`, of whole images alone; `lengths` (cells, images) are those of the grid."""
     shares = shares_of(grid.boxes())
     sampled, _ = _sampled(store, layer, places.rows[sample])
-    flat, numbers = sampled.reshape(len(sampled), -1, sampled.shape[-1]), np.arange(len(sample))
-    parts = [PlaceRows(flat, part, part) for part in np.array_split(numbers, 4)]
+    parts = side_by_side(sampled.reshape(len(sampled), -1, sampled.shape[-1]))
     directions = np.asarray(_directions(store, layer), np.float32)
     rough = _rough(store, layer, places, lambda shard: rough_cells(shard, directions))
     return CellsBeside(
@@ -88,7 +87,7 @@ def make_rough(store: Store) -> None:
     for layer in store.manifest.layers.values():
         shards = store.catalogue.shards(layer.name)
         known = {str(shard) for shard, _, _ in shards}
-        for kept in (f"rough.{layer.name}", f"lengths.*.{layer.name}"):
+        for kept in (f"rough.{layer.name}", f"strips.{layer.name}", f"lengths.*.{layer.name}"):
             for path in store.derived.folder.glob(f"{kept}.*.npy"):
                 if path.stem.rpartition(".")[2] not in known:
                     path.unlink(missing_ok=True)
@@ -133,6 +132,12 @@ def kept_sample(store: Store, layer: str, images: Ints) -> Ints:
     return np.asarray(store.derived.array(f"sample.{layer}.{_state(store, layer)}", kept), np.int64)
 
 
+def clips_of(store: Store, images: Ints) -> Ints | None:
+    """(n,) the clip that each of some images is a frame of; None where none is."""
+    files = store.catalogue.clips()
+    return np.array([files.get(key, NO_CLIP) for key in images.tolist()], np.int64) if files else None
+
+
 def _state(store: Store, layer: str) -> str:
     """What the rows of a layer are known by: how often files, images or rows changed, and the shards there are."""
     shards = [(shard, written.rows, written.crc) for shard, _, written in store.catalogue.shards(layer)]
@@ -152,7 +157,8 @@ def _rough(store: Store, layer: str, places: Places, make: Rough) -> list[RoughP
 
 
 def _rough_shard(store: Store, layer: str, shard: int, make: Rough) -> Array:
-    return store.derived.array(f"rough.{layer}.{shard}", lambda: make(store.array(layer, shard)))
+    kept = "strips" if make is rough_patches else "rough"
+    return store.derived.array(f"{kept}.{layer}.{shard}", lambda: make(store.array(layer, shard)))
 
 
 def _directions(store: Store, layer: str) -> Array:

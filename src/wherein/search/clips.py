@@ -9,10 +9,9 @@ import numpy as np
 
 from wherein.arrays import Ints, Mask
 from wherein.search.background import SAMPLE
+from wherein.search.beside import NO_CLIP
 from wherein.search.sources import Source
 
-NO_CLIP: Final = -1
-"""The clip of an image that is no frame of a video."""
 MOST_OTHERS: Final = 50
 """Other images of a clip that a hit names, at most: as many as a person looks through."""
 _WIDER: Final = 4

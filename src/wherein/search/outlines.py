@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from threadpoolctl import ThreadpoolController
-
 from wherein.encoders import Encoder
 from wherein.localizers import Sought
+from wherein.parallel import one_blas_thread
 from wherein.search.engine import Candidate, Context
 from wherein.search.locating import asked_of, located
 from wherein.search.reading import read_query
@@ -32,9 +31,7 @@ class Outliner:
             return
         if self._sought is None:
             self._sought = asked_of(context, "locate")
-        threads = ThreadpoolController()
         for one in candidates:
-            # The products of one hit are too small to share: a second thread only waits for the first.
-            with threads.limit(limits=1):
+            with one_blas_thread():
                 found, _ = located(one, context, self._sought, "locate")
             yield found

@@ -19,7 +19,7 @@ from wherein.index.exact import best, products
 from wherein.index.int8 import Int8Query
 from wherein.index.rough import WHOLE_UNIT, RoughPlaces
 from wherein.index.rows import RowTable
-from wherein.parallel import in_parallel
+from wherein.parallel import on_every_core
 from wherein.search.background import Background
 from wherein.search.candidates import Estimated, Term, combined_top
 from wherein.values.region import Box
@@ -165,7 +165,7 @@ class RowScorer(SampledScorer):
             for images, found_here in stored.products(only, asked):
                 found[images] = WHOLE_UNIT * found_here[0, 0]
 
-        in_parallel(look, self._rough)
+        on_every_core(look, self._rough)
         return found
 
     def histogram(self, query: Floats, edges: Floats) -> Ints:

@@ -18,8 +18,9 @@ from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
 from wherein.index.codes import codes_folder, read_codes
 from wherein.index.compressed import CompressedRows
 from wherein.index.int8 import quantise_int8
+from wherein.index.patches import PatchGrids
 from wherein.index.rough import RoughPlaces
-from wherein.index.rows import ArrayCache, OneShard, Origin, Places, RowTable, by_shard, in_memory
+from wherein.index.rows import ArrayCache, OneShard, Origin, Places, RowTable, by_shard, in_memory, of_whole
 from wherein.layers import layers_of
 from wherein.layers.detected import DETECTED, is_detected
 from wherein.layers.local import LocalPoints
@@ -33,7 +34,7 @@ from wherein.search.scorers import RowScorer, Scorer
 from wherein.search.seen import SeenImages
 from wherein.search.style import Drawn
 from wherein.search.words import SearchWord
-from wherein.search.words.patches import PatchesBeside, PatchGrids
+from wherein.search.words.patches import PatchesBeside
 from wherein.search.words.static import CellsBeside
 from wherein.store.identity import identity_of
 from wherein.store.manifest import Layer
@@ -170,6 +171,11 @@ class StoredLayers:
         return beside.kept_sample(self.store, self._layer(self.method.layer).name, self.images)
 
     @cached_property
+    def clips(self) -> Ints | None:
+        """(n,) the clip that each image is a frame of; None where none is."""
+        return beside.clips_of(self.store, self.images)
+
+    @cached_property
     def others(self) -> Floats:
         """(o, d) embeddings of whole images, at most OTHERS, that say what is usual in the collection."""
         step = -(-len(self.sample) // OTHERS) or 1
@@ -250,7 +256,7 @@ class StoredLayers:
         layer = self._layer(kind)
         if kind == str(grid) or not self._is_large:
             return None
-        places = _of_whole(self._of_images(self._places(layer)))
+        places = of_whole(self._of_images(self._places(layer)))
         return beside.cells_beside(self.store, layer.name, places, self.sample, grid, self.cells(grid, kind).lengths)
 
     def whole_beside(self) -> Sequence[RoughPlaces] | None:
@@ -319,7 +325,7 @@ class StoredLayers:
 
     def _sixths(self, layer: Layer, places: Places, grid: Grid) -> Cells:
         """Means of the layer `cells`; how long those are is kept under derived/."""
-        places = _of_whole(places)
+        places = of_whole(places)
         rows, shares = places.rows, shares_of(grid.boxes())
         stored = [
             PlaceRows(grids.reshape(len(grids), -1, grids.shape[-1]), rows[inside, 2], inside)
@@ -380,14 +386,6 @@ def _augmented(layers: StoredLayers, table: RowTable) -> RowScorer:
     rows = np.stack([table.places.rows[:, 0], np.zeros(len(table), np.int64), np.arange(len(table))], axis=1)
     own = RowTable(name, replace(table.places, rows=rows), ArrayCache(moved))
     return RowScorer(own, layers.index(own), layers.sample)
-
-
-def _of_whole(places: Places) -> Places:
-    """The rows of whole images alone, one of each."""
-    whole = [row for row, box in enumerate(places.boxes) if box is None]
-    if len(whole) == len(places.boxes):
-        return places
-    return Places(places.rows[whole], [None] * len(whole), places.images, places.owners[whole])
 
 
 def _numbers(known: Ints, wanted: Ints) -> Ints:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from threadpoolctl import threadpool_limits
-
 from wherein import plugins
 from wherein.localizers import KEYPOINTS
 from wherein.search.engine import Context, Ranked
@@ -46,9 +44,7 @@ class Locate(SearchStep):
         """The same ranking, located."""
         sought = asked_of(context, self.name)
         count = min(context.k, LOCATED_MOST)
-        # The products of one hit are too small to share: a second thread only waits for the first.
-        with threadpool_limits(1):
-            first = [located(one, context, sought, self.name)[0] for one in ranked.candidates[:count]]
+        first = [located(one, context, sought, self.name)[0] for one in ranked.candidates[:count]]
         return replace(ranked, candidates=(*first, *ranked.candidates[count:]))
 
 

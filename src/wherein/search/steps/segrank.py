@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from wherein.search.engine import Context, Ranked, reordered
 from wherein.search.locating import asked_of, located
@@ -25,8 +24,7 @@ class Segrank(Locate):
         if len(first) < 2:
             return ranked
         sought = asked_of(context, self.name)
-        with threadpool_limits(1):
-            found = [located(one, context, sought, self.name) for one in first]
+        found = [located(one, context, sought, self.name) for one in first]
         seen = np.array([score for _, score in found], np.float32)
         return reordered(ranked, [one for one, _ in found], seen)
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from wherein.images.image import Image
     from wherein.index import Index
     from wherein.index.cells import Cells
+    from wherein.index.patches import PatchGrids
     from wherein.index.rough import RoughPlaces
     from wherein.index.rows import RowTable
     from wherein.search.scorers import Scorer
-    from wherein.search.words.patches import PatchesBeside, PatchGrids
+    from wherein.search.words.patches import PatchesBeside
     from wherein.search.words.static import CellsBeside
     from wherein.store.originals import Original
     from wherein.values.method import Method

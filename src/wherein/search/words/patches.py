@@ -6,7 +6,7 @@ leaves it in and takes the best patch under the place too, as the papers do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -14,10 +14,11 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import blocks, is_run
+from wherein.index.cells import FEW, blocks, is_run
 from wherein.index.int8 import Int8Query
+from wherein.index.patches import Alike, PatchGrids
 from wherein.index.rough import RoughPlaces, pooled_hw, pooling
-from wherein.parallel import in_parallel
+from wherein.parallel import on_every_core
 from wherein.search.scorers import RowScorer, SampledScorer, Scorer, Share, SumScorer
 from wherein.search.words import CONTEXT, Layers, SearchWord
 from wherein.store.shards import Array, as_floats, unit_of
@@ -33,6 +34,8 @@ _SAMPLE: Final = 4096
 """Grids of which the usual sight of each place is the mean: its error is then a sixty-fourth of the spread."""
 _MORE: Final = 8
 """Stored patches take a quarter of the room of floats, and a call of the scan should last many times its own cost."""
+_INT8_UNIT: Final = np.float32(1 / 127)
+"""What one counts for in patches that are stored as int8, as `unit_of` says."""
 _WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
 """All of an image."""
 
@@ -64,42 +67,6 @@ class Patches(SearchWord):
 PATCHES: Final = Patches()
 
 
-_Alike = tuple[Array, Ints, Ints, Box | None]
-"""A shard, some of its rows, their images, the tile they all are of."""
-
-
-@dataclass(frozen=True, eq=False)
-class PatchGrids:
-    """The stored patch grids of images: int8 in the encoder's compact basis, mapped from disk, shard by shard."""
-
-    shards: Sequence[tuple[Array, Ints]]
-    """(a shard (n, gh, gw, c), its rows in use); in order they are the rows that `owners` names"""
-    owners: Ints
-    """(rows,) the number of each grid's image"""
-    boxes: Sequence[Box | None]
-    """(rows,) the tile that each grid is of; None is the whole image"""
-    basis: Floats | None
-    """(d, c) the columns in which patches are stored; None where they are kept whole"""
-    count: int
-    """How many images there are."""
-
-    @cached_property
-    def bounds(self) -> Ints:
-        """(shards + 1,) the first row of each shard among all"""
-        return np.cumsum([0, *(len(rows) for _, rows in self.shards)])
-
-    @cached_property
-    def alike(self) -> list[_Alike]:
-        """Rows of a shard that are of the same tile."""
-        alike = list[_Alike]()
-        for (grid, rows), start in zip(self.shards, self.bounds.tolist(), strict=False):
-            of_tile = dict[Box | None, list[int]]()
-            for number, tile in enumerate(self.boxes[start : start + len(rows)]):
-                of_tile.setdefault(tile, []).append(number)
-            alike += [(grid, rows[some], self.owners[start:][some], tile) for tile, some in of_tile.items()]
-        return alike
-
-
 class _Asked:
     """Queries as patches are compared with them."""
 
@@ -124,18 +91,17 @@ class _Asked:
 
     def summed(self, patches: Array, usual: Floats | None, shares: Floats | None) -> Floats:
         """(b, m): of patches (b, gh, gw, c) each image's best product less what is usual, or their weighted mean."""
-        flat = np.ascontiguousarray(patches).reshape(-1, patches.shape[-1])
-        return np.stack([self._one(flat, len(patches), usual, shares, number) for number in range(len(self._whole))], 1)
+        return np.stack([self._one(patches, usual, shares, number) for number in range(len(self._whole))], 1)
 
-    def _one(self, flat: Array, images: int, usual: Floats | None, shares: Floats | None, number: int) -> Floats:
-        query, is_int8 = self._whole[number], flat.dtype == np.int8
-        unit = query.step * unit_of(flat) if is_int8 else np.float32(1)
+    def _one(self, patches: Array, usual: Floats | None, shares: Floats | None, number: int) -> Floats:
+        query, is_int8, images = self._whole[number], patches.dtype == np.int8, len(patches)
+        unit = query.step * unit_of(patches) if is_int8 else np.float32(1)
         less = np.zeros(1, np.float32) if usual is None else usual[:, number] / unit
         find_first = self._is_rough and is_int8 and shares is None
         if not is_int8:
-            heat = flat.astype(np.float32) @ self.coefficients[number]
+            heat = patches.reshape(images, -1, patches.shape[-1]).astype(np.float32) @ self.coefficients[number]
         else:
-            heat = query.rough(flat) if find_first else query.products(flat)
+            heat = _products(patches, query.rough if find_first else query.products)
         heat = heat.reshape(images, -1) - less
         if shares is not None:
             return np.asarray(unit * (heat @ shares), np.float32)
@@ -143,8 +109,19 @@ class _Asked:
             return np.asarray(unit * heat.max(axis=1), np.float32)
         # The best patch is found by 8 bits of the query, and that patch alone is scored by all of it.
         best = heat.argmax(axis=1)
-        exact = query.products(flat[np.arange(images) * heat.shape[1] + best])
+        exact = query.products(patches[np.arange(images), best // patches.shape[2], best % patches.shape[2]])
         return np.asarray(unit * (exact - (less if len(less) == 1 else less[best])), np.float32)
+
+
+def _products(patches: Array, products: Callable[[Array], Floats]) -> Floats:
+    """(b, gh, gw): of int8 patches (b, gh, gw, c), all at once or row by row, as they lie side by side."""
+    if patches.flags.c_contiguous:
+        return products(patches.reshape(-1, patches.shape[-1])).reshape(patches.shape[:3])
+    found = np.empty(patches.shape[:3], np.float32)
+    for y in range(patches.shape[1]):
+        row = np.ascontiguousarray(patches[:, y])
+        found[:, y] = products(row.reshape(-1, patches.shape[-1])).reshape(row.shape[:2])
+    return found
 
 
 class _Mean:
@@ -163,6 +140,34 @@ class _Mean:
             for y, row in enumerate(rows):
                 found[:, number] += row.step * row.products(patches[:, y].reshape(len(patches), -1))
         return unit_of(patches) * found - self._less
+
+
+class _RoughAsked:
+    """A query as rough patches are compared with it: their best, or their mean under a place."""
+
+    def __init__(self, coefficients: Floats, usual: Floats, under: Floats, *, take_best: bool) -> None:
+        """`usual` (rows · columns,): what each place usually scores; `under` (rows, columns): how much of it counts."""
+        self._rows = np.flatnonzero(under.any(axis=1))
+        self._across = slice(*_ends(under.max(axis=0)))
+        counted = under[self._rows, self._across] / under.sum()
+        self._usual = usual.reshape(under.shape)[self._rows, self._across]
+        self._take_best, self._less = take_best, float((counted * self._usual).sum())
+        self._width = len(coefficients)
+        self._best = Int8Query.of(coefficients)
+        self._means = [Int8Query.of(np.outer(row, coefficients).ravel()) for row in counted]
+
+    def of(self, stored: RoughPlaces) -> Floats:
+        """(r,): about what each image of a shard scores."""
+        across = slice(self._across.start * self._width, self._across.stop * self._width)
+        places = (own[:, across] for own in stored.at(self._rows))
+        if not self._take_best:
+            found = sum(query.step * query.rough(own) for own, query in zip(places, self._means, strict=True))
+            return np.asarray(_INT8_UNIT * found - self._less, np.float32)
+        unit, best = self._best.step * _INT8_UNIT, np.full(len(stored.rows), -np.inf, np.float32)
+        for own, usual in zip(places, self._usual, strict=True):
+            heat = self._best.rough(np.ascontiguousarray(own).reshape(-1, self._width)).reshape(len(own), -1)
+            np.maximum(best, np.subtract(heat.T, usual[:, None] / unit).max(axis=0), out=best)
+        return unit * best
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +196,8 @@ class PatchScorer(SampledScorer):
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         if images is self._sample and self._beside is not None:
             return self._scan(self._beside.sampled, queries, where, np.arange(len(images)))
+        if self._beside is not None and 0 < len(images) * FEW <= self._count:
+            return self._scan(self._grids.of(images), queries, where, np.arange(len(images)))
         return self._scan(self._grids, queries, where, images)
 
     def _scan(self, grids: PatchGrids, queries: Floats, where: Box | None, images: Ints) -> Floats:
@@ -202,13 +209,13 @@ class PatchScorer(SampledScorer):
         place = np.full(grids.count, -1, np.int64)
         place[images] = np.arange(len(images))
 
-        def look(alike: _Alike) -> list[tuple[Ints, Floats]]:
+        def look(alike: Alike) -> list[tuple[Ints, Floats]]:
             grid, rows, owners, tile = alike
             wanted = np.flatnonzero(place[owners] >= 0)
             return list(self._seen((grid, rows[wanted], place[owners[wanted]], tile), ask))
 
         single = len(grids.owners) == grids.count  # else images have tiles, and each the best of its own
-        for found in in_parallel(look, grids.alike):
+        for found in on_every_core(look, grids.alike):
             for owners, cosines in found:
                 if single:
                     scores[owners] = cosines
@@ -221,26 +228,23 @@ class PatchScorer(SampledScorer):
         beside = self._beside
         if beside is None:
             return None
-        coefficients = _projected(query, self._grids.basis)
-        unit, pooled = np.float32(1 / 127), pooled_hw(beside.grid_hw)
-        usual = pooling(beside.grid_hw) @ self._usual.reshape(-1, self._usual.shape[-1]) @ coefficients[0]
-        less = np.zeros(len(usual), np.float32) if self._alone else usual
-        shares = _under(pooled, None, where).ravel()
-        places, asked = np.flatnonzero(shares), [Int8Query.of(coefficients[0])]
-        shares = shares[places] / shares[places].sum()
-        found, take_best = np.zeros(self._count, np.float32), where is None or self._alone
+        coefficients = _projected(query, self._grids.basis)[0]
+        usual = pooling(beside.grid_hw) @ self._usual.reshape(-1, self._usual.shape[-1]) @ coefficients
+        asked = _RoughAsked(
+            coefficients,
+            np.zeros_like(usual) if self._alone else usual,
+            _under(pooled_hw(beside.grid_hw), None, where),
+            take_best=where is None or self._alone,
+        )
+        found = np.zeros(self._count, np.float32)
 
         def look(stored: RoughPlaces) -> None:
-            for images, products in stored.products(places, asked):
-                if take_best:
-                    found[images] = (unit * products[:, 0] - less[places, None]).max(axis=0)
-                else:
-                    found[images] = unit * (shares @ products[:, 0]) - shares @ less[places]
+            found[stored.images] = asked.of(stored)
 
-        in_parallel(look, beside.rough)
+        on_every_core(look, beside.rough)
         return found
 
-    def _seen(self, alike: _Alike, ask: _Asked) -> Iterator[tuple[Ints, Floats]]:
+    def _seen(self, alike: Alike, ask: _Asked) -> Iterator[tuple[Ints, Floats]]:
         """(images (b,), cosines (b, m)), a block at a time; nothing where the place lies off the tile."""
         grid, rows, owners, tile = alike
         if not len(rows):
@@ -283,11 +287,8 @@ class PatchScorer(SampledScorer):
 
     def _best_patch(self, coefficients: Floats, where: Box | None, image: int) -> Box | None:
         best_score, best_box = -np.inf, None
-        bounds = self._grids.bounds
-        for row in np.flatnonzero(self._grids.owners == image).tolist():
-            shard = int(np.searchsorted(bounds, row, side="right")) - 1
-            grid, rows = self._grids.shards[shard]
-            patches = as_floats(grid[rows[row - bounds[shard]]])
+        for row in self._grids.rows_of(image).tolist():
+            patches = as_floats(self._grids.stored(row))
             heat = (patches if self._alone else patches - self._usual) @ coefficients
             heat[_under(heat.shape, self._grids.boxes[row], where) <= 0.0] = -np.inf
             if heat.max() > best_score:

@@ -119,9 +119,13 @@ class CellScorer(SampledScorer):
         """(n,): about what every image scores, from the rough copy of the cells."""
         if self._beside is None:
             return None
-        every = np.arange(self._count)
-        cosines = self._beside.rough.cosines(query, self._chosen(where)[0], every)
-        return np.asarray(self._combined(where, cosines, self._spreads(query, where))[0], np.float32)
+        usual, found = self._spreads(query, where), np.zeros(self._count, np.float32)
+
+        def keep(some: Ints, cosines: Floats) -> None:
+            found[some] = self._combined(where, cosines, usual)[0]
+
+        self._beside.rough.each(query, self._chosen(where)[0], np.arange(self._count), keep)
+        return found
 
     def _combined(self, where: Box | None, cosines: Floats, usual: tuple[Floats, Floats]) -> Floats:
         """(m, images): how far the chosen cells stand out, as much as each counts, or the one that does most."""

@@ -1,0 +1,89 @@
+"""Stored grids of patches: which shards they lie in, and of which images and tiles they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from wherein.arrays import Floats, Ints
+from wherein.index.cells import PARTS
+from wherein.parallel import on_every_core
+from wherein.store.shards import Array
+from wherein.values.region import Box
+
+Alike = tuple[Array, Ints, Ints, Box | None]
+"""A shard, some of its rows, their images, the tile they all are of."""
+
+
+@dataclass(frozen=True, eq=False)
+class PatchGrids:
+    """The stored patch grids of images: int8 in the encoder's compact basis, mapped from disk, shard by shard."""
+
+    shards: Sequence[tuple[Array, Ints]]
+    """(a shard (n, gh, gw, c), its rows in use); in order they are the rows that `owners` names"""
+    owners: Ints
+    """(rows,) the number of each grid's image"""
+    boxes: Sequence[Box | None]
+    """(rows,) the tile that each grid is of; None is the whole image"""
+    basis: Floats | None
+    """(d, c) the columns in which patches are stored; None where they are kept whole"""
+    count: int
+    """How many images there are."""
+
+    @cached_property
+    def bounds(self) -> Ints:
+        """(shards + 1,) the first row of each shard among all"""
+        return np.cumsum([0, *(len(rows) for _, rows in self.shards)])
+
+    @cached_property
+    def alike(self) -> list[Alike]:
+        """Rows of a shard that are of the same tile."""
+        alike = list[Alike]()
+        for (grid, rows), start in zip(self.shards, self.bounds.tolist(), strict=False):
+            of_tile = dict[Box | None, list[int]]()
+            for number, tile in enumerate(self.boxes[start : start + len(rows)]):
+                of_tile.setdefault(tile, []).append(number)
+            alike += [(grid, rows[some], self.owners[start:][some], tile) for tile, some in of_tile.items()]
+        return alike
+
+    @cached_property
+    def _by_owner(self) -> tuple[Ints, Ints]:
+        """(rows by their image, the image of each of those)"""
+        order = np.argsort(self.owners, kind="stable")
+        return order, self.owners[order]
+
+    def rows_of(self, image: int) -> Ints:
+        """The rows of an image among all."""
+        order, owners = self._by_owner
+        return order[np.searchsorted(owners, image) : np.searchsorted(owners, image, side="right")]
+
+    def stored(self, row: int) -> Array:
+        """(gh, gw, c): one of the rows as it is stored."""
+        shard = int(np.searchsorted(self.bounds, row, side="right")) - 1
+        grid, rows = self.shards[shard]
+        found: Array = grid[rows[row - self.bounds[shard]]]
+        return found
+
+    def of(self, images: Ints) -> PatchGrids:
+        """Those of a few images alone, copied side by side and numbered anew; each has one."""
+        numbered = np.full(self.count, -1, np.int64)
+        numbered[images] = np.arange(len(images))
+        found = np.empty((len(images), *self.shards[0][0].shape[1:]), self.shards[0][0].dtype)
+
+        def copy(number: int) -> None:
+            (grid, rows), owners = self.shards[number], self.owners[self.bounds[number] : self.bounds[number + 1]]
+            wanted = np.flatnonzero(numbered[owners] >= 0)
+            found[numbered[owners[wanted]]] = grid[rows[wanted]]
+
+        on_every_core(copy, range(len(self.shards)))
+        return grids_side_by_side(found, self.basis)
+
+
+def grids_side_by_side(grids: Array, basis: Floats | None) -> PatchGrids:
+    """Grids (n, gh, gw, c) of as many images, numbered as they lie, in a few parts."""
+    numbers = np.arange(len(grids))
+    shards = [(grids, part) for part in np.array_split(numbers, PARTS)]
+    return PatchGrids(shards, numbers, [None] * len(grids), basis, len(grids))
