@@ -44,7 +44,6 @@ def test_blas_has_its_threads_back_after_searches_that_overlap() -> None:
         other.start()
         assert entered.wait(20)
         assert blas_threads() == {1}
-    assert blas_threads() == {1}
     leave.set()
     other.join()
     assert blas_threads() == before

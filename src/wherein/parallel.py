@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -57,29 +56,14 @@ def _helpers(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 — a copy of 
     return ThreadPoolExecutor(max(1, default_workers() - 1), thread_name_prefix="scan")
 
 
-class _Held:
-    """How many are in `one_blas_thread` now, and what the last of them undoes."""
-
-    turn, count, limit = threading.Lock(), 0, ExitStack()
-
-
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Products of matrices use one thread meanwhile.
+    """Products of matrices use one thread meanwhile; where calls overlap, until the first of them is done.
 
     Those of a search are too small to share: a second thread waits for the first, and keeps a core busy with waiting.
     """
-    with _Held.turn:
-        if not _Held.count:
-            _Held.limit.enter_context(_blas().limit(limits=1, user_api="blas"))
-        _Held.count += 1
-    try:
+    with _blas().limit(limits=1, user_api="blas"):
         yield
-    finally:
-        with _Held.turn:
-            _Held.count -= 1
-            if not _Held.count:
-                _Held.limit.close()
 
 
 @cache
