@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
+_LIMITING: Final = threading.Lock()
+"""Held by the one who took threads from BLAS and gives them back: two at once would give back what the other left."""
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -62,8 +65,14 @@ def one_blas_thread() -> Iterator[None]:
 
     Those of a search are too small to share: a second thread waits for the first, and keeps a core busy with waiting.
     """
-    with _blas().limit(limits=1, user_api="blas"):
+    if not _LIMITING.acquire(blocking=False):
         yield
+        return
+    try:
+        with _blas().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _LIMITING.release()
 
 
 @cache
