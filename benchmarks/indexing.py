@@ -30,7 +30,7 @@ import numpy as np
 import wherein
 from photos import make_photos
 from wherein.encoders import load
-from wherein.indexing.stages import Stages, Task
+from wherein.indexing.stages import IndexTask, Stages
 from wherein.indexing.threads import Threads
 from wherein.layers import DEFAULT_KINDS
 from wherein.store.catalogue import FileRecord
@@ -82,7 +82,7 @@ def core_seconds(photos: Path, spec: str, *, workers: int) -> float:
     """Processor seconds an image, nothing written; the best of three rounds."""
     encoder = load(spec, threads=1)
     files = sorted(photos.glob("*.jpg"))
-    tasks = [Task(FileRecord("", file.name, 0, 0), file.name, file) for file in files]
+    tasks = [IndexTask(FileRecord("", file.name, 0, 0), file.name, file) for file in files]
     rounds = []
     for _ in range(4):
         stages = Stages(encoder, DEFAULT_KINDS)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from wherein.bench.local.captions import score_captions
 from wherein.bench.local.classes import score_classes
-from wherein.bench.local.dataset import Clip, Example
+from wherein.bench.local.dataset import Clip, QueryImage
 from wherein.bench.local.examples import score_examples
 from wherein.bench.local.masks import score_masks
 from wherein.bench.local.road import score_road
@@ -32,9 +32,9 @@ def ranked(image_ids: str, **kept: tuple[str, list[float]]) -> Answers:
     )
 
 
-def example(name: str, relevant: str) -> Example:
+def example(name: str, relevant: str) -> QueryImage:
     """A query by its name, relevant images as letters."""
-    return Example(name=name, path=Path(name), relevant=tuple(relevant))
+    return QueryImage(name=name, path=Path(name), relevant=tuple(relevant))
 
 
 # covers, facades, objects

@@ -16,11 +16,11 @@ from wherein.encoders import Encoded
 from wherein.encoders.toy import ToyEncoder
 from wherein.images.image import Pixels, decode
 from wherein.images.thumbnail import thumbnail
-from wherein.indexing.stages import BATCH, Known, Outcome, Prepared, Read, Skipped, Stages, Task
+from wherein.indexing.stages import BATCH, IndexTask, Known, Outcome, Prepared, Read, Skipped, Stages
 from wherein.indexing.threads import Threads
 from wherein.layers import detail, layers_of
 from wherein.layers.dense import Dense
-from wherein.layers.patches import Patches
+from wherein.layers.patches import PatchRows
 from wherein.store.manifest import THUMBS
 from wherein.store.piece import Piece
 from wherein.values.records import FileRecord
@@ -30,12 +30,12 @@ Picture = Callable[..., PIL.Image.Image]
 KINDS = ("global", "patches", "thumbs")
 
 
-def task(source: Path) -> Task:
-    return Task(FileRecord("", source.name, 1, 2_000_000_000), source.name, source)
+def task(source: Path) -> IndexTask:
+    return IndexTask(FileRecord("", source.name, 1, 2_000_000_000), source.name, source)
 
 
 def embed(
-    tasks: Sequence[Task],
+    tasks: Sequence[IndexTask],
     *,
     encoder: ToyEncoder | None = None,
     workers: int = 2,
@@ -57,7 +57,7 @@ def test_no_tasks_have_no_outcomes(workers: int) -> None:
 @pytest.mark.parametrize("workers", [1, 2, 5])
 @pytest.mark.parametrize("count", [1, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + 3])
 def test_every_task_has_one_outcome(picture: Picture, workers: int, count: int) -> None:
-    tasks = [Task(FileRecord("", str(n), 0, 0), str(n), picture("red")) for n in range(count)]
+    tasks = [IndexTask(FileRecord("", str(n), 0, 0), str(n), picture("red")) for n in range(count)]
     assert sorted(pieces(embed(tasks, workers=workers)), key=int) == [str(n) for n in range(count)]
 
 
@@ -77,14 +77,14 @@ def test_a_piece_holds_what_the_encoder_says(tmp_path: Path, paint: Callable[...
 
 
 def test_layers_that_were_not_asked_for_are_not_made(picture: Picture) -> None:
-    (piece,) = pieces(embed([Task(FileRecord("", "a", 0, 0), "a", picture("red"))], kinds=("global",))).values()
+    (piece,) = pieces(embed([IndexTask(FileRecord("", "a", 0, 0), "a", picture("red"))], kinds=("global",))).values()
     assert [name.partition(".")[0] for name in piece.rows] == ["global"]
     assert piece.blobs == {}
 
 
 def test_a_panorama_has_a_row_for_the_whole_and_one_a_tile(picture: Picture) -> None:
     wide = picture("red", "green", "blue", size_wh=(600, 200))
-    (piece,) = pieces(embed([Task(FileRecord("", "a", 0, 0), "a", wide)])).values()
+    (piece,) = pieces(embed([IndexTask(FileRecord("", "a", 0, 0), "a", wide)])).values()
     (colours, _) = piece.rows.values()
     assert colours.boxes == (None, Box(0, 0, 1 / 3, 1), Box(1 / 3, 0, 2 / 3, 1), Box(2 / 3, 0, 1, 1))
     assert colours.values.argmax(axis=1)[1:].tolist() == [3, 4, 5]
@@ -118,7 +118,7 @@ def test_known_content_is_not_encoded(tmp_path: Path, paint: Callable[..., Path]
 def test_arrays_of_equal_bytes_and_other_shape_are_other_images() -> None:
     hashes = set[bytes]()
     for shape in ((2, 8, 3), (8, 2, 3), (4, 4, 3)):
-        (piece,) = pieces(embed([Task(FileRecord("", "a", 0, 0), "a", np.zeros(shape, np.uint8))])).values()
+        (piece,) = pieces(embed([IndexTask(FileRecord("", "a", 0, 0), "a", np.zeros(shape, np.uint8))])).values()
         hashes.add(piece.file.hash)
     assert len(hashes) == 3
 
@@ -152,7 +152,7 @@ class Failing(ToyEncoder):
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_what_breaks_in_the_encoder_reaches_the_caller(picture: Picture, workers: int) -> None:
-    tasks = [Task(FileRecord("", str(n), 0, 0), str(n), picture("red")) for n in range(20 * BATCH)]
+    tasks = [IndexTask(FileRecord("", str(n), 0, 0), str(n), picture("red")) for n in range(20 * BATCH)]
     with pytest.raises(FloatingPointError, match="the encoder broke"):
         embed(tasks, encoder=Failing(), workers=workers)
     assert not embedding_threads()
@@ -160,8 +160,8 @@ def test_what_breaks_in_the_encoder_reaches_the_caller(picture: Picture, workers
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_what_breaks_in_the_source_of_tasks_reaches_the_caller(picture: Picture, workers: int) -> None:
-    def tasks() -> Iterator[Task]:
-        yield Task(FileRecord("", "a", 0, 0), "a", picture("red"))
+    def tasks() -> Iterator[IndexTask]:
+        yield IndexTask(FileRecord("", "a", 0, 0), "a", picture("red"))
         raise LookupError("no more tasks")
 
     with pytest.raises(LookupError, match="no more tasks"):
@@ -173,10 +173,10 @@ def test_what_breaks_in_the_source_of_tasks_reaches_the_caller(picture: Picture,
 def test_a_caller_that_stops_early_leaves_no_thread_behind(picture: Picture, workers: int) -> None:
     taken = list[str]()
 
-    def tasks() -> Iterator[Task]:
+    def tasks() -> Iterator[IndexTask]:
         for number in range(100_000):
             taken.append(str(number))
-            yield Task(FileRecord("", str(number), 0, 0), str(number), picture("red"))
+            yield IndexTask(FileRecord("", str(number), 0, 0), str(number), picture("red"))
 
     run = Threads(workers=workers).run(Stages(ToyEncoder(), KINDS), tasks(), known=lambda _: False)
     next(run)
@@ -228,7 +228,7 @@ def test_patches_are_stored_as_int8_and_in_the_encoders_basis() -> None:
     vectors = unit(np.arange(22, dtype=np.float32).reshape(1, 1, 2, 11))
     (layer,) = layers_of(Compact(), ("patches",))
     assert layer.shape == (4, 4, 2)
-    rows = Patches("patches").rows(Encoded(vectors[0, 0], vectors), (None,), Compact())
+    rows = PatchRows("patches").rows(Encoded(vectors[0, 0], vectors), (None,), Compact())
     np.testing.assert_array_equal(rows.values, np.rint(vectors[..., :2] * 127).astype(np.int8))
 
 

@@ -16,7 +16,7 @@ import wherein
 from wherein.encoders.toy import COLOURS, ToyEncoder
 from wherein.errors import InputError, MissingExtra
 from wherein.indexing import ray as executor
-from wherein.indexing.stages import Read, Skipped, Stages, Task
+from wherein.indexing.stages import IndexTask, Read, Skipped, Stages
 from wherein.store.piece import Piece
 from wherein.values.records import FileRecord, Progress
 
@@ -100,7 +100,7 @@ class Deadly(Stages):
     def __reduce__(self) -> tuple[Any, ...]:
         return Deadly, (ToyEncoder(), self.kinds)
 
-    def read(self, task: Task) -> Read:
+    def read(self, task: IndexTask) -> Read:
         """A file, unless it is the one."""
         if task.image_id == "007.png":
             os._exit(1)
@@ -125,7 +125,7 @@ def test_a_file_that_ends_its_workers_is_left_out(
     monkeypatch.setattr(executor, "TRIES", 2)
     cluster.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     names = [f"{number:03}.png" for number in range(12)]
-    tasks = [Task(FileRecord("", name, 0, 0), name, pictures / name) for name in names]
+    tasks = [IndexTask(FileRecord("", name, 0, 0), name, pictures / name) for name in names]
     asked = list[str]()
 
     def known(file: FileRecord) -> bool:
@@ -196,7 +196,7 @@ cluster.shutdown()
 
 def test_workers_that_do_not_start_are_told(pictures: Path, cluster: Any) -> None:
     cluster.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    tasks = [Task(FileRecord("", "000.png", 0, 0), "000.png", pictures / "000.png")]
+    tasks = [IndexTask(FileRecord("", "000.png", 0, 0), "000.png", pictures / "000.png")]
     with pytest.raises(InputError, match="the workers of Ray do not start"):
         list(executor.Ray(workers=2).run(Unloadable(ToyEncoder(), ["global"]), tasks, known=lambda file: False))
 

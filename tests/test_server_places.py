@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import wherein
-from wherein.server.places import Places, file_name
+from wherein.server.places import NamedFolders, file_name
 from wherein.server.settings import Settings
 
 HERE = "/collections/pictures"
@@ -27,7 +27,7 @@ def http(collection: wherein.Collection, folder: Path, serve: Callable[..., str]
 
 def test_folders_are_called_by_names_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    places = Places([tmp_path / "a", tmp_path / "link", tmp_path / "b" / "a"])
+    places = NamedFolders([tmp_path / "a", tmp_path / "link", tmp_path / "b" / "a"])
     assert places.said(f"{tmp_path}/a/x.png: gone; see `{tmp_path}/link`") == "a/x.png: gone; see `a`"
     assert places.said(f"{tmp_path}/b/a, {tmp_path}/ab/x") == f"a-2, {tmp_path}/ab/x"
     assert [places.meant(name) for name in ("a/x", "a-2", "/etc")] == [

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from wherein.errors import InputError
@@ -15,17 +15,8 @@ from wherein.values.query import Part, marked
 from wherein.values.records import Progress
 from wherein.values.training import Card
 
-
-class Door(Protocol):
-    """Requests to one server."""
-
-    def json(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
-        """The decoded answer."""
-
-    def content(
-        self, method: str, path: str, *, query: dict[str, Any] | None = None, data: bytes | None = None, kind: str = ""
-    ) -> bytes:
-        """The answer as it came."""
+if TYPE_CHECKING:
+    from wherein.door import Door
 
 
 class RemoteLearning:

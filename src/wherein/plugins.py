@@ -73,7 +73,7 @@ BUILT_IN: Final[dict[str, dict[str, str]]] = {
     },
     "layers": {
         "global": "wherein.layers.whole:WholeImages",
-        "patches": "wherein.layers.patches:Patches",
+        "patches": "wherein.layers.patches:PatchRows",
         "cells": "wherein.layers.cells:Sixths",
         "dense": "wherein.layers.dense:Dense",
         "thumbs": "wherein.layers.thumbs:Thumbnails",

@@ -20,7 +20,7 @@ from wherein.errors import IndexUnavailable, InputError, MissingExtra, SpecError
 from wherein.images.image import Pixels
 from wherein.index import check_index, load_index
 from wherein.index.milvus import MilvusRows, server
-from wherein.index.milvus.push import Source, push
+from wherein.index.milvus.push import PushedLayer, push
 from wherein.index.rows import ArrayCache, Origin, Places, RowTable
 from wherein.store.shards import Array
 from wherein.values.query import Part, Query
@@ -237,7 +237,7 @@ def test_an_index_keeps_the_contract(address: str) -> None:
     rows[:300] = rows[0]
     table = in_shards(rows, owners)
     assert table.origin is not None
-    push(Source(table, table.origin, lambda keys: {key: Facts(str(key), 0.0, ()) for key in keys}), address)
+    push(PushedLayer(table, table.origin, lambda keys: {key: Facts(str(key), 0.0, ()) for key in keys}), address)
     check_index("exact", table)
     check_index(f"milvus:{address}", table)
     index, exact = MilvusRows(table, address), load_index("exact", table)

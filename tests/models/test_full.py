@@ -14,7 +14,7 @@ from wherein.encoders import load
 from wherein.errors import InputError, MissingExtra
 from wherein.images.image import Pixels
 from wherein.training.examples import Examples
-from wherein.training.full import History, Recipe, Shown, fine_tune, require_trainable
+from wherein.training.full import History, Recipe, TrainingViews, fine_tune, require_trainable
 from wherein.training.tuning import around, shown_of
 from wherein.values.records import Progress
 from wherein.values.region import Box
@@ -28,7 +28,7 @@ def model(toy: Callable[[str], Path]) -> Path:
     return toy("clip")
 
 
-def shown(count: int = 24) -> Shown:
+def shown(count: int = 24) -> TrainingViews:
     """Noisy pictures of two colours, for the texts `red` and `blue`."""
     random = np.random.default_rng(0)
     colours = np.array([[220, 30, 30], [30, 30, 220]])[np.arange(count) % 2]
@@ -38,7 +38,7 @@ def shown(count: int = 24) -> Shown:
     def images(numbers: Sequence[int]) -> Pixels:
         return pictures[list(numbers)]
 
-    return Shown(images, marks, count, list(range(count)), (("red", "a red photo"), ("blue",)))
+    return TrainingViews(images, marks, count, list(range(count)), (("red", "a red photo"), ("blue",)))
 
 
 def test_a_model_learns_which_pictures_a_text_means(model: Path, tmp_path: Path) -> None:

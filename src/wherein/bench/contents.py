@@ -21,7 +21,7 @@ KNOWN: Final = {
 
 
 @dataclass(frozen=True)
-class Contents:
+class DataStatistics:
     """The statistics of a data set: tables, charts and what must be known to read them."""
 
     benchmark: str
@@ -35,18 +35,18 @@ class Contents:
         return {"benchmark": self.benchmark, "tables": json_safe(tables), "notes": list(self.notes)}
 
 
-def contents(benchmark: str, data: Path) -> Contents:
+def contents(benchmark: str, data: Path) -> DataStatistics:
     """The statistics of the data of a benchmark in a folder."""
     if benchmark not in KNOWN:
         raise SpecError(f"there are no statistics of {benchmark!r}; choose one of {', '.join(KNOWN)}")
     if not data.is_dir():
         raise DataError(f"--data {data} is not a folder; give the folder the benchmark was unpacked into")
     module, _, name = KNOWN[benchmark].partition(":")
-    made: Callable[[Path], Contents] = getattr(import_module(f"wherein.bench.{module}"), name)
+    made: Callable[[Path], DataStatistics] = getattr(import_module(f"wherein.bench.{module}"), name)
     return made(data)
 
 
-def write(made: Contents, out: Path) -> list[Path]:
+def write(made: DataStatistics, out: Path) -> list[Path]:
     """Write `statistics.html`, `statistics.json` and an SVG file for each chart."""
     out.mkdir(parents=True, exist_ok=True)
     sections = [

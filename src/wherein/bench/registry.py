@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from wherein.bench.task import COMMON, Option, Task, Variant
+from wherein.bench.task import COMMON, BenchOption, Task, Variant
 from wherein.errors import SpecError
 
 TASKS: Final = {
@@ -37,14 +37,14 @@ def load_task(benchmark: str, data: Path, options: Variant | None = None) -> Tas
     return task
 
 
-def declared_options(benchmark: str) -> tuple[Option, ...]:
+def declared_options(benchmark: str) -> tuple[BenchOption, ...]:
     """Every option that a benchmark takes, as its task declares them."""
     return (*_kind(benchmark).takes(benchmark), *COMMON)
 
 
-def every_option() -> dict[str, dict[str, Option]]:
+def every_option() -> dict[str, dict[str, BenchOption]]:
     """The options of all benchmarks: name → benchmark → what the option means there."""
-    found: dict[str, dict[str, Option]] = {}
+    found: dict[str, dict[str, BenchOption]] = {}
     for benchmark in TASKS:
         for option in declared_options(benchmark):
             found.setdefault(option.name, {})[benchmark] = option

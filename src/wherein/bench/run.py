@@ -34,7 +34,7 @@ FORMAT: Final = 1
 
 
 @dataclass(frozen=True)
-class Step:
+class RunProgress:
     """How far a run is: what it does, how many of how many are done."""
 
     doing: str
@@ -42,7 +42,7 @@ class Step:
     total: int
 
 
-Watch = Callable[[Step], None]
+Watch = Callable[[RunProgress], None]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     images = _images(plan, task)
     images.check()
     _require_own(plan, plan.identity())
-    tell: Callable[[str, int, int], None] = lambda doing, done, total: watch(Step(doing, done, total))  # noqa: E731
+    tell: Callable[[str, int, int], None] = lambda doing, done, total: watch(RunProgress(doing, done, total))  # noqa: E731
     trained = task.train(plan.out / "training", plan.method, tell)
     asked = plan if trained is None else replace(plan, method=trained.method)
     indexed_by = method.encoder if trained is None else trained.encoder
@@ -160,7 +160,7 @@ def _index(plan: Plan, images: Stage, collection: Collection, *, journal: Journa
             folder,
             layers=method.layers,
             follow_links=True,  # the folder is made of links to what the benchmark searches
-            on_progress=lambda p: watch(Step("indexing", p.done, p.total)),
+            on_progress=lambda p: watch(RunProgress("indexing", p.done, p.total)),
         )
     finally:
         if report is None or report.added or report.changed or report.completed:  # stopped, or something was done
@@ -206,14 +206,14 @@ def _ask(
         _warm(plan, collection, _reduced(pending[0], plan).query)
     indexed = frozenset(collection.image_ids())
     for number, question in enumerate(questions):
-        watch(Step("asking", number, len(questions)))
+        watch(RunProgress("asking", number, len(questions)))
         if question.question_id in journal:
             continue
         search = _Timed(collection, method=method, indexed=indexed)
         kept = task.ask(_reduced(question, plan), search, position)
         journal.answer(question.question_id, seconds=search.seconds, kept=kept, score_kind=search.score_kind)
         journal.note(search.notes)
-    watch(Step("asking", len(questions), len(questions)))
+    watch(RunProgress("asking", len(questions), len(questions)))
 
 
 def _warm(plan: Plan, collection: Collection, query: Query) -> None:

@@ -12,7 +12,7 @@ from wherein.bench.captioned.dataset import LANGUAGES
 from wherein.bench.evaluation import Evaluation, Line
 from wherein.bench.reference import reference, run_conditions
 from wherein.bench.registry import declared_options
-from wherein.bench.run import Plan, Step, Watch, run, write_json
+from wherein.bench.run import Plan, RunProgress, Watch, run, write_json
 from wherein.bench.tables import SET_ASIDE, is_figure
 from wherein.bench.task import Variant, require_declared
 from wherein.errors import SpecError
@@ -137,7 +137,7 @@ def sweep(plan: Plan, what: Sweep, *, watch: Watch = lambda _: None) -> Evaluati
     for name, members in plans.items():
         scored = []
         for member in members:
-            watch(Step(f"run {done + 1} of {total}: {name}", done, total))
+            watch(RunProgress(f"run {done + 1} of {total}: {name}", done, total))
             evaluation = run(member, watch=watch)
             scored.append(evaluation.scores)
             warnings += [warning for warning in evaluation.warnings if warning not in warnings]

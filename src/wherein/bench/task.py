@@ -57,7 +57,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Option:
+class BenchOption:
     """One option of a benchmark, as its task declares it; `bench run` offers and checks it from this alone."""
 
     name: str
@@ -90,21 +90,21 @@ class Option:
         return f"{self.help} (may be repeated)" if self.kind is Kind.TEXTS else self.help
 
 
-LONGEST_SIDE: Final = Option(
+LONGEST_SIDE: Final = BenchOption(
     "longest_side", "reduce every image to that many pixels first (forb's paper: 480)", Kind.NUMBER, least=16
 )
 """The size at which images are indexed."""
-OVERLAPS: Final = Option(
+OVERLAPS: Final = BenchOption(
     "overlaps", "overlaps of the method's grid, one run each, as 0,0.1,0.2 (subregion's paper)", varies=True
 )
 COMMON: Final = (LONGEST_SIDE, OVERLAPS)
 """What every benchmark takes."""
-PROTOCOL: Final = Option(
+PROTOCOL: Final = BenchOption(
     "protocol", "how it is scored", choices=PROTOCOLS, default=PROTOCOLS[0], only_adds_figures=True
 )
 """Whose rules are scored by."""
-DISTRACTORS: Final = Option("distractors", "search the images of this folder as well", Kind.FOLDER)
-PERTURB: Final = Option(
+DISTRACTORS: Final = BenchOption("distractors", "search the images of this folder as well", Kind.FOLDER)
+PERTURB: Final = BenchOption(
     "perturb",
     "SHIFT,SIZE spread of the box, five draws each, or `paper` for all four levels",
     Kind.TEXTS,
@@ -144,12 +144,12 @@ class Variant:
         """The options that were asked for."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
-    def asking(self, declared: Sequence[Option]) -> dict[str, Any]:
+    def asking(self, declared: Sequence[BenchOption]) -> dict[str, Any]:
         """The options that change an answer; the others only add figures."""
         figures = {option.name for option in declared if option.only_adds_figures}
         return {name: value for name, value in self.given().items() if name not in figures}
 
-    def check(self, declared: Sequence[Option], *, benchmark: str) -> None:
+    def check(self, declared: Sequence[BenchOption], *, benchmark: str) -> None:
         """Refuse an option that the benchmark does not declare, and a word that is none of an option's choices."""
         decided = {field for option in declared for field in option.decides or (option.name,)}
         require_declared([name for name in self.given() if name not in decided], declared, benchmark=benchmark)
@@ -160,7 +160,7 @@ class Variant:
                 raise SpecError(f"{option.flag} {word} is none of {', '.join(option.choices)}")
 
 
-def require_declared(names: Iterable[str], declared: Sequence[Option], *, benchmark: str) -> None:
+def require_declared(names: Iterable[str], declared: Sequence[BenchOption], *, benchmark: str) -> None:
     """Refuse the name of an option that the benchmark does not declare, with those it has."""
     known = {option.name for option in declared}
     for name in names:
@@ -204,7 +204,7 @@ class Task(ABC):
     benchmark: str
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options of a benchmark, beside those that every one takes."""
         return ()
 

@@ -19,7 +19,7 @@ from wherein.cli.statistics import statistics
 
 if TYPE_CHECKING:
     from wherein.bench.evaluation import Evaluation
-    from wherein.bench.run import Plan, Step
+    from wherein.bench.run import Plan, RunProgress
     from wherein.bench.sweep import Sweep
 
 FormatOption = Annotated[
@@ -99,7 +99,7 @@ def _print(evaluation: Evaluation, format_: str) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Step], None]]:
+def _progress() -> Iterator[Callable[[RunProgress], None]]:
     """A progress bar on stderr."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -108,7 +108,7 @@ def _progress() -> Iterator[Callable[[Step], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks: dict[str, int] = {}
 
-        def watch(step: Step) -> None:
+        def watch(step: RunProgress) -> None:
             if step.doing not in tasks:
                 tasks[step.doing] = bar.add_task(step.doing, total=step.total)
             bar.update(bar.task_ids[tasks[step.doing]], completed=step.done, total=step.total)

@@ -14,7 +14,7 @@ import typer.main
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wherein.bench.task import Option
+    from wherein.bench.task import BenchOption
 
 _GIVEN: Final = "wherein.benchmark_options"
 """Where a context keeps what was given."""
@@ -68,7 +68,7 @@ def _declared() -> tuple[Any, ...]:
     return tuple(params)
 
 
-def _parameter(meanings: Mapping[str, Option], *, of_all: bool) -> inspect.Parameter:
+def _parameter(meanings: Mapping[str, BenchOption], *, of_all: bool) -> inspect.Parameter:
     """One option as a parameter of a function, which typer reads; what it means is said benchmark by benchmark."""
     from wherein.bench.task import Kind
 
@@ -85,7 +85,7 @@ def _parameter(meanings: Mapping[str, Option], *, of_all: bool) -> inspect.Param
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=told, annotation=types[one.kind])
 
 
-def explained(meanings: Mapping[str, Option], *, of_all: bool) -> str:
+def explained(meanings: Mapping[str, BenchOption], *, of_all: bool) -> str:
     """What an option means, with the benchmarks that take it in front: `coco, flickr30k: test (default) or val`."""
     takers: dict[str, list[str]] = {}
     for benchmark, option in meanings.items():

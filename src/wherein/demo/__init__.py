@@ -18,7 +18,7 @@ _WRITTEN: Final = ("photos", "search-*.html")
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class DemoSearch:
     """A search, what it shows, and the photograph it should find."""
 
     caption: str
@@ -43,20 +43,20 @@ def require_own_folder(folder: Path) -> None:
         )
 
 
-def examples(photos: Path) -> tuple[Example, ...]:
+def examples(photos: Path) -> tuple[DemoSearch, ...]:
     """The searches of the demonstration, over a copy of the photographs in `photos`."""
     face = Part(image=photos / "cat.jpg", box=Box(0.2, 0.05, 0.9, 0.95))
     return (
-        Example("by text", Query((Part(text="a cat looking at something"),)), "cat.jpg"),
-        Example("by text", Query((Part(text="a cup of coffee on a wooden table"),)), "coffee.jpg"),
-        Example("by text", Query((Part(text="a man with a camera on a tripod"),)), "cameraman.jpg"),
-        Example("by text and place", Query((Part(text="a cup", where=Box(0.0, 0.0, 0.7, 0.8)),)), "coffee.jpg"),
-        Example(
+        DemoSearch("by text", Query((Part(text="a cat looking at something"),)), "cat.jpg"),
+        DemoSearch("by text", Query((Part(text="a cup of coffee on a wooden table"),)), "coffee.jpg"),
+        DemoSearch("by text", Query((Part(text="a man with a camera on a tripod"),)), "cameraman.jpg"),
+        DemoSearch("by text and place", Query((Part(text="a cup", where=Box(0.0, 0.0, 0.7, 0.8)),)), "coffee.jpg"),
+        DemoSearch(
             "by text, without something",
             Query(_without("a rocket rises from its launch pad at night", "stars")),
             "rocket.jpg",
         ),
-        Example("by a region of an example", Query((face,)), "cat.jpg"),
+        DemoSearch("by a region of an example", Query((face,)), "cat.jpg"),
     )
 
 

@@ -9,7 +9,7 @@ from wherein import plugins
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
-    from wherein.indexing.stages import Outcome, Stages, Task
+    from wherein.indexing.stages import IndexTask, Outcome, Stages
     from wherein.values.records import FileRecord
 
 
@@ -18,7 +18,7 @@ class Executor(Protocol):
     with an address, `Engine(address, workers=…)`; the caller commits."""
 
     def run(
-        self, stages: Stages, tasks: Iterable[Task], *, known: Callable[[FileRecord], bool]
+        self, stages: Stages, tasks: Iterable[IndexTask], *, known: Callable[[FileRecord], bool]
     ) -> Generator[Outcome, None, None]:
         """What becomes of every task, in any order; the images of one video keep theirs.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from wherein.indexing.stages import Task
+from wherein.indexing.stages import IndexTask
 from wherein.store.piece import Piece
 from wherein.store.store import Store
 
@@ -16,15 +16,15 @@ Place = tuple[str, str]
 class Filling:
     """Completes the layers of some living files, content by content; other layers of theirs stay as they are."""
 
-    def __init__(self, store: Store, wanted: Sequence[str], files: Mapping[Place, Task]) -> None:
+    def __init__(self, store: Store, wanted: Sequence[str], files: Mapping[Place, IndexTask]) -> None:
         self._store, self._wanted, self._files = store, frozenset(wanted), dict(files)
         self._tried = set[Place]()
         self.completed = set[int]()
         """The images that got something."""
 
-    def next(self) -> list[Task]:
+    def next(self) -> list[IndexTask]:
         """What is to be read: one file of each content that still lacks layers, and of these those not tried yet."""
-        tasks = dict[bytes, Task]()
+        tasks = dict[bytes, IndexTask]()
         with self._store.catalogue.transaction():
             for place, task in list(self._files.items()):
                 lacking = self._lacking(place)
@@ -35,7 +35,7 @@ class Filling:
         self._tried.update((task.file.root, task.file.path) for task in tasks.values())
         return list(tasks.values())
 
-    def _lacking(self, place: Place) -> Task | None:
+    def _lacking(self, place: Place) -> IndexTask | None:
         """The file at a place and what it lacks, after others of its content gave what they have; None: nothing."""
         catalogue = self._store.catalogue
         file = catalogue.file_at(*place)
@@ -48,7 +48,7 @@ class Filling:
             if shared and twin != file:
                 self._share(twin, file, shared)
                 lacking -= shared
-        return Task(record, "", b"", layers=lacking) if lacking else None
+        return IndexTask(record, "", b"", layers=lacking) if lacking else None
 
     def _share(self, source: int, target: int, layers: frozenset[str]) -> None:
         catalogue = self._store.catalogue

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any, Final
 
 from wherein.errors import ImageError, InputError, MissingExtra
-from wherein.indexing.stages import Known, Outcome, Prepared, Read, Skipped, Stages, Task
+from wherein.indexing.stages import IndexTask, Known, Outcome, Prepared, Read, Skipped, Stages
 from wherein.values.records import FileRecord
 
 CHUNK: Final = 32
@@ -47,7 +47,7 @@ class Ray:
         self._address, self._workers = address, workers
 
     def run(
-        self, stages: Stages, tasks: Iterable[Task], *, known: Callable[[FileRecord], bool]
+        self, stages: Stages, tasks: Iterable[IndexTask], *, known: Callable[[FileRecord], bool]
     ) -> Generator[Outcome, None, None]:
         """The outcome of every task; the images of one video keep their order."""
         ray = _ray()
@@ -96,7 +96,7 @@ class Ray:
 class _Chunk:
     """Some tasks on their way."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[IndexTask]
     lost: int = 0
     """How many workers ended while they had it."""
     asked: bool = False
@@ -113,7 +113,7 @@ class _Worker:
         """Answers as soon as the process runs and has its encoder."""
         return True
 
-    def read(self, number: int, tasks: Sequence[Task]) -> list[FileRecord | Skipped]:
+    def read(self, number: int, tasks: Sequence[IndexTask]) -> list[FileRecord | Skipped]:
         """Read the files of a chunk; they stay here."""
         self._read[number] = [self._tried(task) for task in tasks]
         return [one if isinstance(one, Skipped) else one.file for one in self._read[number]]
@@ -137,7 +137,7 @@ class _Worker:
                 done.append(Skipped.of(read.task, error))
         return [*done, *self._stages.encode(batch)]
 
-    def _tried(self, task: Task) -> Read | Skipped:
+    def _tried(self, task: IndexTask) -> Read | Skipped:
         try:
             return self._stages.read(task)
         except ImageError as error:
@@ -159,7 +159,7 @@ class _Run:
     """One run over some tasks."""
 
     def __init__(
-        self, ray: Any, stages: Stages, tasks: Iterable[Task], known: Callable[[FileRecord], bool], workers: int
+        self, ray: Any, stages: Stages, tasks: Iterable[IndexTask], known: Callable[[FileRecord], bool], workers: int
     ) -> None:
         self._ray, self._stages, self._known, self._workers = ray, ray.put(stages), known, workers
         self._again, self._tasks = deque[_Chunk](), iter(tasks)

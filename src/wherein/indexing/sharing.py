@@ -37,7 +37,7 @@ class Sharing:
         Only what changed since the last push is sent. `layers` names kinds of layers, or all that an index serves;
         `index_type` the kind of index there: FLAT, IVF_FLAT, IVF_SQ8 or HNSW, or what suits the number of rows.
         """
-        from wherein.index.milvus.push import Source, push
+        from wherein.index.milvus.push import PushedLayer, push
 
         kind, _, address = index.partition(":")
         if kind != _REMOTE or not address:
@@ -59,7 +59,7 @@ class Sharing:
             def tell(done: int, total: int, kind: str = layer.kind) -> None:
                 on_progress(Progress(done, total, stage=f"pushing {kind}"))
 
-            source = Source(table, origin, self._store.catalogue.facts)
+            source = PushedLayer(table, origin, self._store.catalogue.facts)
             reports.append(push(source, address, kind=index_type, tell=tell))
         return reports
 

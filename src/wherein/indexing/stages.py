@@ -40,7 +40,7 @@ that the process keeps, those of eight are asked of the system each time: a twen
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class IndexTask:
     """A file to read, or an image already in memory."""
 
     file: FileRecord
@@ -59,7 +59,7 @@ class Task:
 class Read:
     """A file that was read: its record with the hash of its content, and the content; of a video, where it is."""
 
-    task: Task
+    task: IndexTask
     file: FileRecord
     content: bytes | Image | Path | LocalCopy
 
@@ -74,7 +74,7 @@ class Known:
     """The file's content is in the collection already."""
 
     file: FileRecord
-    task: Task
+    task: IndexTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Skipped:
     """Whether it may be readable later, as it is."""
 
     @classmethod
-    def of(cls, task: Task, error: ImageError) -> Skipped:
+    def of(cls, task: IndexTask, error: ImageError) -> Skipped:
         """What an error says of a task, without the name that is told beside it, in letters that can be stored."""
         return cls(task.file, _storable(str(error).removeprefix(f"{task.name}: ")), may_pass(error))
 
@@ -147,7 +147,7 @@ class Stages:
         """How many inputs one call of `encode` is best given."""
         return max(BATCH, self.encoder.batch)
 
-    def read(self, task: Task) -> Read:
+    def read(self, task: IndexTask) -> Read:
         """A file's content and its hash; ImageError where it cannot be read or is no longer what it was."""
         if isinstance(task.source, Address):
             return self._expected(_read_elsewhere(task, task.source))
@@ -299,7 +299,7 @@ def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _read_elsewhere(task: Task, source: Address) -> Read:
+def _read_elsewhere(task: IndexTask, source: Address) -> Read:
     """A file elsewhere: an image whole, a video as a copy on this machine."""
     if is_video(source.name):
         copy = LocalCopy(source, size=task.file.size)

@@ -23,7 +23,7 @@ from wherein.indexing.executors import load_executor
 from wherein.indexing.fill import Filling
 from wherein.indexing.names import image_id_of
 from wherein.indexing.scope import holds_anything, locate, look_at, require_there, roots_below, why_absent
-from wherein.indexing.stages import Known, Skipped, Stages, Task, Unfilled
+from wherein.indexing.stages import IndexTask, Known, Skipped, Stages, Unfilled
 from wherein.store.ignored import Ignored
 from wherein.store.piece import Piece
 from wherein.store.store import Store
@@ -66,7 +66,7 @@ class Sync:
         self._wanted = [layer.name for layer in self._stages.layers]
         self._conditions = _conditions(settings)
         self._report = AddReport()
-        self._tasks = dict[tuple[str, str], Task]()
+        self._tasks = dict[tuple[str, str], IndexTask]()
         self._fresh = set[tuple[str, str]]()
         self._there = set[tuple[str, str]]()
         self._gone = dict[tuple[str, str], int]()
@@ -74,7 +74,7 @@ class Sync:
         self._skips = list[Skipped]()
         self._touched = list[tuple[int, FileRecord]]()
         self._elsewhere = list[Known]()
-        self._incomplete = dict[tuple[str, str], Task]()
+        self._incomplete = dict[tuple[str, str], IndexTask]()
         self._filling: Filling | None = None
         self._committed = time.monotonic()
         self._ignored = Ignored(store.folder).all()
@@ -146,7 +146,7 @@ class Sync:
                 links[path] = inside(home, found.real) or str(found.real)
             file, size, mtime = known.get(path, (0, -1, -1))
             record = FileRecord(root, path, found.size, found.mtime_ns)
-            task = Task(record, image_id_of(root, path), found.path)
+            task = IndexTask(record, image_id_of(root, path), found.path)
             if self._settings.verify:
                 self._fresh.update([(root, path)] if not file else [])
                 self._tasks[root, path] = task
@@ -208,9 +208,9 @@ class Sync:
             if image_id not in known:
                 self._fresh.add((MEMORY_ROOT, image_id))
             record = FileRecord(MEMORY_ROOT, image_id, 0, now)
-            self._tasks[MEMORY_ROOT, image_id] = Task(record, image_id, image)
+            self._tasks[MEMORY_ROOT, image_id] = IndexTask(record, image_id, image)
 
-    def _embed(self, tasks: Sequence[Task]) -> None:
+    def _embed(self, tasks: Sequence[IndexTask]) -> None:
         executor = load_executor(self._settings.executor, workers=self._settings.workers)
         try:
             with closing(executor.run(self._stages, tasks, known=self._contents.known)) as outcomes:
@@ -392,7 +392,7 @@ def _conditions(settings: IndexSettings) -> str:
     return f"2 max_pixels={settings.max_pixels} {' '.join(extras)}"
 
 
-def _image_id(task: Task, record: ImageRecord) -> str:
+def _image_id(task: IndexTask, record: ImageRecord) -> str:
     return task.image_id if record.seconds is None else keyframe_id(task.image_id, record.seconds)
 
 

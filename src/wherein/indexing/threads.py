@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 from wherein.errors import ImageError
-from wherein.indexing.stages import Known, Outcome, Prepared, Skipped, Stages, Task
+from wherein.indexing.stages import IndexTask, Known, Outcome, Prepared, Skipped, Stages
 from wherein.values.records import FileRecord
 
 
@@ -24,7 +24,7 @@ class Threads:
         self._workers = workers + 1
 
     def run(
-        self, stages: Stages, tasks: Iterable[Task], *, known: Callable[[FileRecord], bool]
+        self, stages: Stages, tasks: Iterable[IndexTask], *, known: Callable[[FileRecord], bool]
     ) -> Generator[Outcome, None, None]:
         """The outcome of every task; the images of one video keep their order."""
         from threadpoolctl import threadpool_limits
@@ -37,7 +37,7 @@ class _Run:
     """One run of the workers over some tasks."""
 
     def __init__(
-        self, stages: Stages, tasks: Iterator[Task], known: Callable[[FileRecord], bool], workers: int
+        self, stages: Stages, tasks: Iterator[IndexTask], known: Callable[[FileRecord], bool], workers: int
     ) -> None:
         self._stages, self._tasks, self._known, self._workers = stages, tasks, known, workers
         self._ready = list[Prepared]()
@@ -115,7 +115,7 @@ class _Run:
             self._encode(rest)
         return bool(rest) or self._decoding > 0
 
-    def _decode(self, task: Task) -> None:
+    def _decode(self, task: IndexTask) -> None:
         try:
             read = self._stages.read(task)
             if task.layers is None and self._known(read.file):

@@ -32,7 +32,7 @@ TILES: Final = "tiles"
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
+class EncoderViews:
     """What the encoder is given of one image, and the region of the image that each view shows."""
 
     images: tuple[Image, ...]
@@ -100,7 +100,7 @@ class EncodedKind(LayerKind):
         name = f"{self.stem}.{family}.{encoder.digest[:8]}"
         return Layer(name, self.kind, encoder.spec, encoder.digest, shape, self.dtype)
 
-    def views(self, image: Image, encoder: Encoder) -> Views:
+    def views(self, image: Image, encoder: Encoder) -> EncoderViews:
         """What the encoder is given of an image."""
         raise NotImplementedError
 
@@ -122,10 +122,10 @@ class TiledKind(EncodedKind):
 
     shared_views = TILES
 
-    def views(self, image: Image, encoder: Encoder) -> Views:
+    def views(self, image: Image, encoder: Encoder) -> EncoderViews:
         """The whole image, and its tiles where it is much wider or taller than the encoder's input."""
         boxes = tiles(image.full_wh, input_side=min(encoder.input_hw))
-        return Views((image, *(image.crop(box) for box in boxes)), (None, *boxes))
+        return EncoderViews((image, *(image.crop(box) for box in boxes)), (None, *boxes))
 
 
 class CroppedKind(EncodedKind):
@@ -135,10 +135,10 @@ class CroppedKind(EncodedKind):
         """The regions that are cropped."""
         raise NotImplementedError
 
-    def views(self, image: Image, encoder: Encoder) -> Views:  # noqa: ARG002 — crops are the same for every encoder
+    def views(self, image: Image, encoder: Encoder) -> EncoderViews:  # noqa: ARG002 — crops are the same for every encoder
         """Every region of the image as a crop of its own."""
         boxes = self.boxes(image)
-        return Views(tuple(image.crop(box) for box in boxes), boxes)
+        return EncoderViews(tuple(image.crop(box) for box in boxes), boxes)
 
 
 class BytesKind(LayerKind):

@@ -8,7 +8,7 @@ from wherein.store.piece import Rows
 from wherein.values.region import Box
 
 
-class Patches(TiledKind):
+class PatchRows(TiledKind):
     """One grid of patches for each view of the image, as int8."""
 
     word = "patches"

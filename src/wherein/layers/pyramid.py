@@ -8,7 +8,7 @@ from wherein.arrays import unit
 from wherein.encoders import Encoded, Encoder
 from wherein.images.image import Image
 from wherein.images.pyramid import STORED_SCALES, levels
-from wherein.layers import EncodedKind, Views
+from wherein.layers import EncodedKind, EncoderViews
 from wherein.store.piece import Rows
 from wherein.values.region import Box
 
@@ -24,9 +24,9 @@ class SizesAveraged(EncodedKind):
         largest: float = max(STORED_SCALES)
         return math.ceil(max(encoder.input_hw) * largest)
 
-    def views(self, image: Image, encoder: Encoder) -> Views:  # noqa: ARG002 — the same for every encoder
+    def views(self, image: Image, encoder: Encoder) -> EncoderViews:  # noqa: ARG002 — the same for every encoder
         """The image at every size."""
-        return Views(tuple(levels(image, STORED_SCALES)), (None,) * len(STORED_SCALES))
+        return EncoderViews(tuple(levels(image, STORED_SCALES)), (None,) * len(STORED_SCALES))
 
     def rows(self, encoded: Encoded, boxes: tuple[Box | None, ...], encoder: Encoder) -> Rows:  # noqa: ARG002
         """Their mean, as a row of the whole image."""

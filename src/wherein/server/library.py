@@ -22,7 +22,7 @@ from wherein.images.video import is_video
 from wherein.plugins import AUTO
 from wherein.server.lanes import Lane, is_slow
 from wherein.server.look_alikes import LookAlikes
-from wherein.server.places import Places
+from wherein.server.places import NamedFolders
 from wherein.server.preparing import Preparing
 from wherein.server.problems import Problem
 from wherein.server.questions import Questions
@@ -235,7 +235,7 @@ class Library:
         for served in self._served.values():
             served.close()
 
-    def places(self) -> Places:
+    def places(self) -> NamedFolders:
         """The folders that answers may speak of, by name: those that are indexed, may be, or hold a collection."""
         folders = list(self.settings.index_roots)
         if self.settings.publish is not None:
@@ -244,7 +244,7 @@ class Library:
             with wherein.open(served.folder) as opened:
                 folders += opened.roots.values()
             folders.append(served.folder.parent if served.folder.name == FOLDER else served.folder)
-        return Places(folders)
+        return NamedFolders(folders)
 
     def index_roots(self) -> list[Location]:
         """The folders below which indexing is allowed, resolved; those elsewhere as they were named."""

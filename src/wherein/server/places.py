@@ -11,7 +11,7 @@ from wherein.images.video import split_frame
 from wherein.values.address import Location, location_of, url_of
 
 
-class Places:
+class NamedFolders:
     """Known folders, each with a name of its own: `/home/ada/Pictures` is shown as `Pictures`."""
 
     def __init__(self, folders: Iterable[Location]) -> None:

@@ -16,7 +16,7 @@ _KEPT: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AnsweredSearch:
     """A search that was answered, and what outlines its hits."""
 
     query: Query
@@ -41,17 +41,17 @@ class Questions:
     """The questions that were asked last, by what was asked; lanes may ask at once."""
 
     def __init__(self) -> None:
-        self._kept = OrderedDict[str, Question]()
+        self._kept = OrderedDict[str, AnsweredSearch]()
         self._turn = threading.Lock()
 
-    def get(self, key: str) -> Question | None:
+    def get(self, key: str) -> AnsweredSearch | None:
         """A question that is remembered."""
         with self._turn:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def keep(self, key: str, answered: Question) -> None:
+    def keep(self, key: str, answered: AnsweredSearch) -> None:
         """Remember what a question was answered; another page of the same joins what is known."""
         ranking = answered.ranking
         with self._turn:

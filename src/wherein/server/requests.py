@@ -17,7 +17,7 @@ from wherein.server.look_alikes import LookAlikes
 from wherein.server.models import check_method
 from wherein.server.places import file_name
 from wherein.server.problems import Problem
-from wherein.server.questions import Question
+from wherein.server.questions import AnsweredSearch
 from wherein.server.shapes import (
     CalibrateIn,
     CalibrationOut,
@@ -210,7 +210,7 @@ def _ranking(
     if not fresh:
         served.rankings.keep(exact, answer)
         outline = collection.outliner(query, method=asked.method)
-        served.questions.keep(_question(collection, asked), Question(query, ranking, {}, outline))
+        served.questions.keep(_question(collection, asked), AnsweredSearch(query, ranking, {}, outline))
     return answer
 
 

@@ -93,7 +93,7 @@ def _bounded(parts: list[PartIn]) -> list[PartIn]:
 Parts = Annotated[list[PartIn], Field(min_length=1, max_length=64), AfterValidator(_bounded)]
 
 
-class Filters(Shape):
+class FiltersIn(Shape):
     """Which images may be returned."""
 
     folder: Annotated[str, Field(max_length=4096)] | None = None
@@ -103,7 +103,7 @@ class Filters(Shape):
     min_side: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
-class ImagesIn(Filters):
+class ImagesIn(FiltersIn):
     """A page of the images that pass."""
 
     offset: Annotated[int, Field(ge=0, le=100_000_000)] = 0
@@ -112,7 +112,7 @@ class ImagesIn(Filters):
     """Say which images look nearly the same as an earlier one."""
 
 
-class SearchIn(Filters):
+class SearchIn(FiltersIn):
     """A search: parts, how to search, filters, and marks on hits that refine it."""
 
     parts: Parts

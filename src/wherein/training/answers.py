@@ -25,7 +25,7 @@ Tags = dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AnswerChange:
     """What one change did: tags put on and taken off, by label, and what was said before."""
 
     tagged: Tags = field(default_factory=dict)
@@ -46,17 +46,17 @@ class Step:
 class _Kept:
     said: dict[str, dict[str, bool]]
     pushed: Tags
-    steps: dict[str, Step]
+    steps: dict[str, AnswerChange]
     last: int
 
     @classmethod
     def from_dict(cls, known: Mapping[str, Any]) -> Self:
         said = {label: {one: bool(right) for one, right in images.items()} for label, images in known["said"].items()}
-        steps = {number: Step(**step) for number, step in known["steps"].items()}
+        steps = {number: AnswerChange(**step) for number, step in known["steps"].items()}
         return cls(said, dict(known["pushed"]), steps, int(known["last"]))
 
 
-class Answers:
+class AnswerBook:
     """The answers and the given tags of one collection."""
 
     def __init__(self, folder: Path) -> None:
@@ -75,14 +75,14 @@ class Answers:
         kept = self._read()
         for label, image_ids in tags.items():
             kept.pushed[label] = sorted({*kept.pushed.get(label, ()), *image_ids})
-        return self._stepped(kept, Step(tagged=tags, by_label=True))
+        return self._stepped(kept, AnswerChange(tagged=tags, by_label=True))
 
-    def answer(self, label: str, image_id: str, *, right: bool, tagged: bool) -> Step:
+    def answer(self, label: str, image_id: str, *, right: bool, tagged: bool) -> AnswerChange:
         """Remember what a person said of an image that bears the tag already, or not; what its tag becomes."""
         kept = self._read()
         own = kept.said.setdefault(label, {})
         pushed = image_id in kept.pushed.get(label, ())
-        step = Step(
+        step = AnswerChange(
             tagged={label: [image_id]} if right and not tagged else {},
             untagged={label: [image_id]} if tagged and not right else {},
             pushed={label: [image_id]} if pushed else {},
@@ -98,7 +98,7 @@ class Answers:
         """The number of the last step."""
         return self._read().last
 
-    def undo(self, number: int | None = None) -> Step:
+    def undo(self, number: int | None = None) -> AnswerChange:
         """Forget what one step said, the last one unless given; the tags that have to be turned back."""
         kept = self._read()
         key = str(max(map(int, kept.steps), default=0) if number is None else number)
@@ -119,7 +119,7 @@ class Answers:
         self._write(kept)
         return step
 
-    def _stepped(self, kept: _Kept, step: Step) -> int:
+    def _stepped(self, kept: _Kept, step: AnswerChange) -> int:
         number = kept.last + 1
         steps = dict(list({**kept.steps, str(number): step}.items())[-UNDO_MOST:])
         self._write(_Kept(kept.said, kept.pushed, steps, number))

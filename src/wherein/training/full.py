@@ -52,7 +52,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class TrainingViews:
     """What is trained on: prepared images and crops, and which texts are right (1) and wrong (−1) for each."""
 
     images: Callable[[Sequence[int]], Pixels]
@@ -93,7 +93,7 @@ def require_trainable(encoder: Encoder) -> None:
 
 def fine_tune(
     encoder: Encoder,
-    shown: Shown,
+    shown: TrainingViews,
     folder: Path,
     *,
     seed: int = 0,
@@ -124,7 +124,7 @@ def fine_tune(
     return folder / "best", history
 
 
-def _split(shown: Shown, seed: int) -> tuple[list[int], list[int]]:
+def _split(shown: TrainingViews, seed: int) -> tuple[list[int], list[int]]:
     """The images and crops to learn from, and the whole images that are held out; none where examples are few."""
     right = (shown.marks[: shown.whole] == 1).sum(axis=0)
     every = range(len(shown.marks))
@@ -148,7 +148,7 @@ class _Trainee:
         self._trained = [*self.network.parameters(), self._scale, self._bias]
         self.optimizer = torch.optim.AdamW(self._trained, lr=recipe.rate, weight_decay=recipe.decay)
 
-    def learn(self, shown: Shown, numbers: Sequence[int], *, seed: int, number: int) -> None:
+    def learn(self, shown: TrainingViews, numbers: Sequence[int], *, seed: int, number: int) -> None:
         """See every image once; the same seed and number of the round give the same order."""
         chance = np.random.default_rng((seed, number))
         self._torch.manual_seed(1000 * seed + number)
@@ -164,7 +164,7 @@ class _Trainee:
             self.optimizer.step()
         self.network.eval()
 
-    def standing(self, shown: Shown, numbers: Sequence[int]) -> float:
+    def standing(self, shown: TrainingViews, numbers: Sequence[int]) -> float:
         """The mean average precision of labels' texts over whole images; 0 where none are held out."""
         if not len(numbers):
             return 0.0

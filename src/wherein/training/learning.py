@@ -28,7 +28,7 @@ from wherein.search.scorers import RowScorer
 from wherein.search.views import Views
 from wherein.store.store import Store
 from wherein.training.adapting import trained_adapter
-from wherein.training.answers import Answers
+from wherein.training.answers import AnswerBook
 from wherein.training.encoder import TrainedEncoder, head_numbers, require_no_labels, trained_encoder
 from wherein.training.examples import (
     Examples,
@@ -186,8 +186,8 @@ class Learning:
             require_no_labels([text or "" for text in texts], encoder.spec, self.trained())
 
     @property
-    def _answers(self) -> Answers:
-        return Answers(self._store.folder)
+    def _answers(self) -> AnswerBook:
+        return AnswerBook(self._store.folder)
 
     def _taught(self, card: Card) -> tuple[str, Examples]:
         """What something was trained from, and its labels as they are now; those of a file as they were."""

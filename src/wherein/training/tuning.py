@@ -12,7 +12,7 @@ import numpy as np
 from wherein.encoders import Encoder, load
 from wherein.images.image import ImageLike, Pixels, decode
 from wherein.training.examples import Examples, spoken
-from wherein.training.full import Recipe, Shown, fine_tune
+from wherein.training.full import Recipe, TrainingViews, fine_tune
 from wherein.values.records import Progress
 from wherein.values.region import Box
 from wherein.values.training import Card
@@ -54,7 +54,7 @@ def trained_full(
     return replace(card, figures=figures, notes=(*card.notes, *notes)), model
 
 
-def shown_of(examples: Examples, encoder: Encoder, picture: Callable[[str], ImageLike]) -> Shown:
+def shown_of(examples: Examples, encoder: Encoder, picture: Callable[[str], ImageLike]) -> TrainingViews:
     """Whole images, then what is in boxes: a crop shows its label, and none of the others that its image lacks."""
     crops = [
         (row, label, around(box))
@@ -78,7 +78,7 @@ def shown_of(examples: Examples, encoder: Encoder, picture: Callable[[str], Imag
     texts = tuple(
         examples.texts.get(label) or (f"a photo of {spoken(label)}", spoken(label)) for label in examples.labels
     )
-    return Shown(images, marks, len(examples.image_ids), [row for row, _ in places], texts)
+    return TrainingViews(images, marks, len(examples.image_ids), [row for row, _ in places], texts)
 
 
 def around(box: Box) -> Box:

@@ -14,19 +14,19 @@ from wherein import Part, Query
 from wherein.bench.captioned.dataset import SPLITS, Captioned, load_crossmodal, load_karpathy
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, QueryScore
 from wherein.bench.local.captions import recall_curve
-from wherein.bench.task import Answers, Option, Question, Search, Task, Variant, numbered_captions
+from wherein.bench.task import Answers, BenchOption, Question, Search, Task, Variant, numbered_captions
 from wherein.errors import DataError
 
 DEPTHS: Final = (1, 5, 10)
 """The depths of recall that are usual for captions."""
 ENGLISH: Final = "en"
-LANGUAGE: Final = Option(
+LANGUAGE: Final = BenchOption(
     "language", "a code such as de (default en), or all for the mean of 36 languages", default=ENGLISH
 )
-CAPTIONS: Final = Option(
+CAPTIONS: Final = BenchOption(
     "captions", "which of an image are asked (others ask the first)", choices=("all", "first"), default="all"
 )
-SPLIT: Final = Option("split", "what is searched", choices=SPLITS, default=SPLITS[0])
+SPLIT: Final = BenchOption("split", "what is searched", choices=SPLITS, default=SPLITS[0])
 """Which images are searched."""
 FOLD: Final = 1000
 """Images of a fold: of COCO's 5,000 test images papers also report the mean over five folds."""
@@ -42,7 +42,7 @@ class CaptionedTask(Task):
     dataset: Captioned
 
     @classmethod
-    def takes(cls, benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, benchmark: str, /) -> tuple[BenchOption, ...]:
         """A language and captions of Crossmodal-3600, a split of the others."""
         return (LANGUAGE, CAPTIONS) if benchmark == "xm3600" else (SPLIT,)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from wherein.bench.charts import Chart, bars
-from wherein.bench.contents import Contents
+from wherein.bench.contents import DataStatistics
 from wherein.bench.forb import dataset as forb
 from wherein.bench.tables import Table
 
@@ -20,7 +20,7 @@ PAPER: Final = {
 COLUMNS: Final = tuple(f"{name} n" for name in ("queries", "index images", "distractors", "easy", "medium", "hard"))
 
 
-def contents(root: Path) -> Contents:
+def contents(root: Path) -> DataStatistics:
     """The paper's Table 2 for the objects on disk."""
     data = forb.load(root)
     rows = []
@@ -34,7 +34,7 @@ def contents(root: Path) -> Contents:
     total = {column: sum(row[column] for _, row in rows) for column in COLUMNS}
     said = tuple((name, dict(zip(COLUMNS, map(float, counts), strict=True))) for name, counts in PAPER.items())
     chart = bars({name: row["queries n"] for name, row in rows}, label="queries per object")
-    return Contents(
+    return DataStatistics(
         "forb",
         (Table("objects", COLUMNS, (*rows, ("total", total))), Table("the paper's Table 2", COLUMNS, said)),
         (Chart("queries", "Queries per object", chart),),

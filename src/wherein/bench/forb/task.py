@@ -12,7 +12,7 @@ from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.forb import dataset as forb
 from wherein.bench.local.dataset import images_under
-from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Question, Search, Task, Variant, kept_ranking
+from wherein.bench.task import PROTOCOL, Answers, BenchOption, Kind, Question, Search, Task, Variant, kept_ranking
 from wherein.errors import DataError
 
 STRANGER: Final = "out-of-domain/"
@@ -21,7 +21,7 @@ STRANGER: Final = "out-of-domain/"
 DEPTH: Final = 10  # candidates per query in the result files, as the official ones have
 TAG: Final = "forb-distractor"
 PLACES: Final = (".", "images", "data", "database", "queries")
-OUT_OF_DOMAIN: Final = Option(
+OUT_OF_DOMAIN: Final = BenchOption(
     "out_of_domain", "a folder of photos for which nothing should be found: thresholds from them", Kind.FOLDER
 )
 
@@ -37,7 +37,7 @@ class ForbTask(Task):
     """Images of other domains by their names, for which nothing should be found."""
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
         return (
             PROTOCOL,

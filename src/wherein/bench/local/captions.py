@@ -12,7 +12,16 @@ from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Captions, files_of, images_under, load_captions
-from wherein.bench.task import DISTRACTORS, Answers, Option, Question, Task, Variant, numbered_captions, ranked_detail
+from wherein.bench.task import (
+    DISTRACTORS,
+    Answers,
+    BenchOption,
+    Question,
+    Task,
+    Variant,
+    numbered_captions,
+    ranked_detail,
+)
 
 RECALLS = (1, 5, 10)
 """The depths of recall that are usual for captions."""
@@ -26,7 +35,7 @@ class CaptionsTask(Task):
     dataset: Captions
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
         return (DISTRACTORS,)
 

@@ -11,7 +11,7 @@ from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.evaluation import DETAIL_LIMIT, Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Classes, files_of, load_classes
-from wherein.bench.task import Answers, Kind, Option, Question, Task, Variant, kept_ranking
+from wherein.bench.task import Answers, BenchOption, Kind, Question, Task, Variant, kept_ranking
 from wherein.errors import SpecError
 
 PROMPT = "a photo of a {}"
@@ -26,9 +26,9 @@ class ClassesTask(Task):
     prompts: tuple[str, ...] = (PROMPT,)
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
-        return (Option("prompt", f"a text instead of {PROMPT!r}", Kind.TEXTS),)
+        return (BenchOption("prompt", f"a text instead of {PROMPT!r}", Kind.TEXTS),)
 
     @classmethod
     def load(cls, benchmark: str, data: Path, options: Variant) -> "ClassesTask":

@@ -35,7 +35,7 @@ class Captions:
 
 
 @dataclass(frozen=True)
-class Example:
+class QueryImage:
     """A query image, what it should find, and its own image_id where it is in the collection itself."""
 
     name: str
@@ -45,11 +45,11 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Examples:
+class QueryImages:
     """A database under `root` and query images with their relevant images."""
 
     root: Path
-    queries: tuple[Example, ...]
+    queries: tuple[QueryImage, ...]
     image_ids: tuple[str, ...]
 
 
@@ -182,7 +182,7 @@ def load_captions(data: Path) -> Captions:
     return Captions(root=root, captions=tuple(found))
 
 
-def load_examples(data: Path, *, benchmark: str = "covers") -> Examples:
+def load_examples(data: Path, *, benchmark: str = "covers") -> QueryImages:
     """`queries/`, `database/` and `qrels.jsonl`: `{"query", "relevant": [path, …]}`."""
     path = _require(data / "qrels.jsonl", benchmark=benchmark, data=data)
     root = _require(data / "database", benchmark=benchmark, data=data)
@@ -195,20 +195,20 @@ def load_examples(data: Path, *, benchmark: str = "covers") -> Examples:
         relevant = tuple(_image_id(str(one), root=root, data=data, where=where) for one in names)
         if len(set(relevant)) != len(relevant):
             raise DataError(f"{where}: a relevant image is listed twice; keep it once")
-        queries.append(Example(name=name, path=data / name, relevant=relevant))
+        queries.append(QueryImage(name=name, path=data / name, relevant=relevant))
     if len({query.name for query in queries}) != len(queries):
         raise DataError(f"{path}: a query is listed twice; put its relevant images on one line")
-    return Examples(root=root, queries=tuple(queries), image_ids=images_under(root))
+    return QueryImages(root=root, queries=tuple(queries), image_ids=images_under(root))
 
 
-def load_objects(data: Path) -> Examples:
+def load_objects(data: Path) -> QueryImages:
     """One folder per identity: each photo is a query for the other photos of its folder."""
     class_of = _folders(data, benchmark="objects")
     members: dict[str, list[str]] = {}
     for image_id, name in class_of.items():
         members.setdefault(name, []).append(image_id)
     queries = [
-        Example(
+        QueryImage(
             name=image_id,
             path=data / image_id,
             relevant=tuple(other for other in members[name] if other != image_id),
@@ -219,7 +219,7 @@ def load_objects(data: Path) -> Examples:
     ]
     if not queries:
         raise DataError(f"objects: no folder of {data} holds two images, so there is nothing to find")
-    return Examples(root=data, queries=tuple(queries), image_ids=tuple(class_of))
+    return QueryImages(root=data, queries=tuple(queries), image_ids=tuple(class_of))
 
 
 def load_classes(data: Path) -> Classes:

@@ -11,12 +11,12 @@ import numpy as np
 from wherein import Hit, Part, Query
 from wherein.bench import metrics
 from wherein.bench.evaluation import Evaluation, Line, QueryScore
-from wherein.bench.local.dataset import Example, Examples, files_of, load_examples, load_objects
+from wherein.bench.local.dataset import QueryImage, QueryImages, files_of, load_examples, load_objects
 from wherein.bench.task import (
     DISTRACTORS,
     PROTOCOL,
     Answers,
-    Option,
+    BenchOption,
     Question,
     Task,
     Variant,
@@ -32,11 +32,11 @@ class ExamplesTask(Task):
     """Query photos against a database; a query's own image, where it is in there, is left out."""
 
     benchmark: str
-    dataset: Examples
+    dataset: QueryImages
     protocol: str = "official"
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
         return (
             DISTRACTORS,
@@ -79,7 +79,7 @@ class ExamplesTask(Task):
 
 
 def score_examples(
-    benchmark: str, queries: Sequence[Example], answers: Answers, *, protocol: str = "official"
+    benchmark: str, queries: Sequence[QueryImage], answers: Answers, *, protocol: str = "official"
 ) -> Evaluation:
     """`{"top1", "mAP", "mAP@5", "t-mAP@5"}` of full rankings; `protocol` is FORB's, of the last two."""
     position = answers.position()
@@ -128,7 +128,7 @@ def _mean(values: Any) -> float:
     return float(np.mean(values)) if len(values) else 0.0
 
 
-def _group(query: Example) -> str:
+def _group(query: QueryImage) -> str:
     """The folder of a leave-one-out query; queries of one folder have no groups."""
     return query.own.split("/", 1)[0] if query.own else ""
 

@@ -12,7 +12,7 @@ from wherein.bench import metrics
 from wherein.bench.evaluation import Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Clip, Masks, files_of, load_masks, read_mask
 from wherein.bench.located import no_region_warning, region_ious
-from wherein.bench.task import DISTRACTORS, Answers, Option, Question, Task, Variant, kept_ranking, ranked_detail
+from wherein.bench.task import DISTRACTORS, Answers, BenchOption, Question, Task, Variant, kept_ranking, ranked_detail
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class MasksTask(Task):
     dataset: Masks
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
         return (DISTRACTORS,)
 

@@ -12,7 +12,7 @@ from wherein.bench import metrics
 from wherein.bench.evaluation import Evaluation, Line, QueryScore
 from wherein.bench.local.dataset import Road, files_of, load_road, read_mask
 from wherein.bench.located import hit_point, no_region_warning
-from wherein.bench.task import DISTRACTORS, Answers, Kind, Option, Question, Task, Variant, kept_ranking
+from wherein.bench.task import DISTRACTORS, Answers, BenchOption, Kind, Question, Task, Variant, kept_ranking
 
 # The language support set of the one label this set has; --prompt replaces it.
 PROMPTS: Final = (
@@ -33,10 +33,10 @@ class RoadTask(Task):
     prompts: tuple[str, ...] = PROMPTS
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
         return (
-            Option("prompt", "a text instead of the default ones", Kind.TEXTS),
+            BenchOption("prompt", "a text instead of the default ones", Kind.TEXTS),
             DISTRACTORS,
         )
 

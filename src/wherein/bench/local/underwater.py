@@ -16,7 +16,7 @@ from wherein.bench.evaluation import Evaluation, QueryScore
 from wherein.bench.local.captions import kept_target, recall_curve
 from wherein.bench.local.dataset import Boxed, files_of, images_under, load_boxed
 from wherein.bench.located import hit_point, no_region_warning
-from wherein.bench.task import DISTRACTORS, PERTURB, Answers, Option, Question, Task, Variant, ranked_detail
+from wherein.bench.task import DISTRACTORS, PERTURB, Answers, BenchOption, Question, Task, Variant, ranked_detail
 
 RECALLS = (1, 10)
 """The first two depths of the sub-region study's recall."""
@@ -31,7 +31,7 @@ class UnderwaterTask(Task):
     options: Variant = field(default_factory=Variant)
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
         return (
             PERTURB,

@@ -16,15 +16,15 @@ from wherein.bench.located import hit_polygon, located
 from wherein.bench.pixel import dataset as pixel
 from wherein.bench.pixel.pictures import pair_pictures
 from wherein.bench.revisited.task import files_of_list, query_of, query_photos, write_ranks
-from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, Option, Question, Search, Task, Variant
+from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, BenchOption, Question, Search, Task, Variant
 from wherein.errors import DataError
 
 DATABASE: Final = "database"
 PAIRS: Final = "pairs"
 BOX: Final = "box"
 MASK: Final = "mask"
-TASK: Final = Option("task", "what is asked", choices=(DATABASE, PAIRS), default=DATABASE)
-QUERY: Final = Option("query", "what each query is asked with", choices=(BOX, MASK), default=BOX)
+TASK: Final = BenchOption("task", "what is asked", choices=(DATABASE, PAIRS), default=DATABASE)
+QUERY: Final = BenchOption("query", "what each query is asked with", choices=(BOX, MASK), default=BOX)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PixelTask(Task):
     protocol: str = "official"
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
         return (
             TASK,

@@ -12,7 +12,7 @@ from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import pixel_box
 from wherein.bench.revisited import dataset as revisited
-from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, Option, Question, Task, Variant
+from wherein.bench.task import DISTRACTORS, PROTOCOL, Answers, BenchOption, Question, Task, Variant
 from wherein.errors import DataError
 
 SUFFIXES: Final = ("", ".jpg", ".jpeg", ".png", ".webp")
@@ -28,7 +28,7 @@ class RevisitedTask(Task):
     protocol: str = "official"
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
         return (
             DISTRACTORS,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wherein.bench.charts import Chart, bars, boxes, decline
-from wherein.bench.contents import Contents
+from wherein.bench.contents import DataStatistics
 from wherein.bench.searchad import dataset as searchad
 from wherein.bench.tables import Table
 from wherein.errors import DataError
@@ -31,7 +31,7 @@ PAPER_SOURCES: Final = {
 """Frames (of all splits), labels and boxes (of train and validation) by source: the paper's Table 2."""
 
 
-def contents(root: Path) -> Contents:
+def contents(root: Path) -> DataStatistics:
     """The figures and tables of the paper's Sections 2 and 3 for the splits on disk."""
     splits = [split for split in searchad.SPLITS if (root / f"searchad_annotations_{split}.json").is_file()]
     if not splits:
@@ -57,7 +57,7 @@ def contents(root: Path) -> Contents:
     notes = [f"the {split} split is not on disk and not counted" for split in absent]
     if len(there) < len(searchad.LABELS):
         notes.append(f"{len(searchad.LABELS) - len(there)} of {len(searchad.LABELS)} labels occur in no image")
-    return Contents("searchad", tables, charts, tuple(notes))
+    return DataStatistics("searchad", tables, charts, tuple(notes))
 
 
 class _Counted:

@@ -18,7 +18,7 @@ from wherein.bench.searchad.localization import localization, true_boxes
 from wherein.bench.searchad.timing import Rankings, detector_times, search_times
 from wherein.bench.searchad.training import KINDS, by_source, taught_images, taught_labels, train
 from wherein.bench.searchad.variants import variants
-from wherein.bench.task import PROTOCOL, Answers, Kind, Option, Question, Search, Task, Trained, Variant
+from wherein.bench.task import PROTOCOL, Answers, BenchOption, Kind, Question, Search, Task, Trained, Variant
 from wherein.errors import DataError, SpecError
 from wherein.values.training import LABEL_PREFIX
 
@@ -27,38 +27,38 @@ ONE_TEXT: Final = "text-"
 Support = tuple[str, tuple[float, float, float, float]]
 EXAMPLES: Final = 5  # images of a random support set, as many as a curated one has
 OPTIONS: Final = (
-    Option("split", "what is searched", choices=("val", "train", "test"), default="val"),
-    Option("modality", "what is asked with", choices=("language", "vision", "multimodal"), default="language"),
-    Option(
+    BenchOption("split", "what is searched", choices=("val", "train", "test"), default="val"),
+    BenchOption("modality", "what is asked with", choices=("language", "vision", "multimodal"), default="language"),
+    BenchOption(
         "texts", "first-keyword, keywords, all (default: with descriptions), or text-N: the N-th alone", default="all"
     ),
-    Option(
+    BenchOption(
         "random_sets",
         "that many random support sets instead of the curated one (paper: 20)",
         Kind.NUMBER,
         varies=True,
         decides=("draw",),
     ),
-    Option(
+    BenchOption(
         "prompts",
         "how much depends on the wording: one run per kind of text",
         Kind.FLAG,
         varies=True,
         decides=("texts",),
     ),
-    Option("seed", "seed of the random support sets", Kind.NUMBER),
-    Option("size_thirds", "smallest and largest objects", Kind.FLAG, only_adds_figures=True),
-    Option("confusion", "what the top 50 of a label show", Kind.FLAG, only_adds_figures=True),
-    Option(
+    BenchOption("seed", "seed of the random support sets", Kind.NUMBER),
+    BenchOption("size_thirds", "smallest and largest objects", Kind.FLAG, only_adds_figures=True),
+    BenchOption("confusion", "what the top 50 of a label show", Kind.FLAG, only_adds_figures=True),
+    BenchOption(
         "timing",
         "seconds of a query with and without an index, and of a grounded detector (the paper's Table 9)",
         Kind.FLAG,
         only_adds_figures=True,
     ),
-    Option("task", "what is scored", choices=("ranking", "localization"), default="ranking"),
+    BenchOption("task", "what is scored", choices=("ranking", "localization"), default="ranking"),
     PROTOCOL,
-    Option("train", "learn from the train split first", choices=KINDS),
-    Option("unseen", "with --train: a source that is not learnt from, as kitti", Kind.TEXTS),
+    BenchOption("train", "learn from the train split first", choices=KINDS),
+    BenchOption("unseen", "with --train: a source that is not learnt from, as kitti", Kind.TEXTS),
 )
 """What can be asked for; the names of splits and modalities are those of the devkit."""
 _DEFAULTS: Final = {option.name: option.default for option in OPTIONS if option.default is not None}
@@ -73,7 +73,7 @@ class SearchADTask(Task):
     options: Variant
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options of this benchmark: the paper's variants."""
         return OPTIONS
 

@@ -25,7 +25,7 @@ SEARCH_MODES: Final = ("Language", "Vision", "Multimodal")
 
 
 @dataclass(frozen=True)
-class Finding:
+class ToolCheck:
     """One thing looked at: `ok`, what it is, and what was found."""
 
     ok: bool
@@ -33,55 +33,55 @@ class Finding:
     found: str
 
 
-def check(root: Path, *, images: bool = True) -> tuple[Finding, ...]:
+def check(root: Path, *, images: bool = True) -> tuple[ToolCheck, ...]:
     """Files, labels, default queries and source folders of a SearchAD download, present or missing.
 
     With `images`, every image path the files name is looked for on disk.
     """
     if not root.is_dir():
         raise DataError(f"{root} is not a folder; --data must be the folder SearchAD was unpacked into")
-    findings: list[Finding] = []
+    findings: list[ToolCheck] = []
     named: set[str] = set()
     for split in SPLITS:
         file = f"searchad_annotations_{split}.json"
         if not (root / file).is_file():
-            findings.append(Finding(False, file, "missing"))
+            findings.append(ToolCheck(False, file, "missing"))
             continue
         annotations = read_annotations(root, split)
         named.update(annotations)
         used = {label for entries in annotations.values() for label, _ in entries}
         unused = [label for label in LABELS if label not in used]
         said = f"{len(annotations)} images, {len(LABELS) - len(unused)} of {len(LABELS)} labels"
-        findings.append(Finding(not unused, file, said + (f"; without {_few(unused)}" if unused else "")))
+        findings.append(ToolCheck(not unused, file, said + (f"; without {_few(unused)}" if unused else "")))
     if (root / TEST_MAPPING).is_file():
         test = read_test_mapping(root)
         named.update(test.values())
-        findings.append(Finding(True, TEST_MAPPING, f"{len(test)} images"))
+        findings.append(ToolCheck(True, TEST_MAPPING, f"{len(test)} images"))
     else:
-        findings.append(Finding(False, TEST_MAPPING, "missing"))
+        findings.append(ToolCheck(False, TEST_MAPPING, "missing"))
     findings.append(_queries_finding(root))
     findings += [_source_finding(root, source, named, images=images) for source in SOURCES]
     return tuple(findings)
 
 
-def _queries_finding(root: Path) -> Finding:
+def _queries_finding(root: Path) -> ToolCheck:
     files = {path.stem for path in (root / "default_queries").glob("*.json")}
     absent = [label for label in LABELS if label not in files]
     if not files:
-        return Finding(False, "default_queries/", "missing")
+        return ToolCheck(False, "default_queries/", "missing")
     said = f"{len(LABELS) - len(absent)} of {len(LABELS)} labels"
-    return Finding(not absent, "default_queries/", said + (f"; without {_few(absent)}" if absent else ""))
+    return ToolCheck(not absent, "default_queries/", said + (f"; without {_few(absent)}" if absent else ""))
 
 
-def _source_finding(root: Path, source: str, named: Iterable[str], *, images: bool) -> Finding:
+def _source_finding(root: Path, source: str, named: Iterable[str], *, images: bool) -> ToolCheck:
     what = f"{source}/"
     wanted = [path for path in named if path.startswith(what)]
     if not (root / source).is_dir():
-        return Finding(False, what, f"folder missing ({len(wanted)} images are named in it)")
+        return ToolCheck(False, what, f"folder missing ({len(wanted)} images are named in it)")
     if not images:
-        return Finding(True, what, f"folder present ({len(wanted)} images named, not looked for)")
+        return ToolCheck(True, what, f"folder present ({len(wanted)} images named, not looked for)")
     there = sum((root / path).is_file() for path in wanted)
-    return Finding(there == len(wanted), what, f"{there} of {len(wanted)} images on disk")
+    return ToolCheck(there == len(wanted), what, f"{there} of {len(wanted)} images on disk")
 
 
 def _few(names: Sequence[str], most: int = 5) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from wherein import Box
 from wherein.bench.boxes import box_statistics, clipped
 from wherein.bench.charts import Chart, heat
-from wherein.bench.contents import Contents
+from wherein.bench.contents import DataStatistics
 from wherein.bench.subregion import dataset as subregion
 from wherein.bench.tables import Table
 
@@ -30,7 +30,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-def contents(root: Path) -> Contents:
+def contents(root: Path) -> DataStatistics:
     """The study's Table 1 and Figure 3, and the IoU of boxes and grid cells."""
     data = subregion.load(root)
     sets = {name: [one for one in data.annotations if name in ("all", one.set)] for name in (*subregion.SETS, "all")}
@@ -49,7 +49,7 @@ def contents(root: Path) -> Contents:
     )
     maps = {name: density([_box(one) for one in members]) for name, members in sets.items()}
     chart = Chart("places", "Where the described regions lie", heat(maps, label="where the described regions lie"))
-    return Contents("subregion", tables, (chart,), data.warnings)
+    return DataStatistics("subregion", tables, (chart,), data.warnings)
 
 
 def description_lengths(sets: Mapping[str, Sequence[subregion.Annotation]]) -> dict[str, dict[str, float]]:

@@ -16,12 +16,12 @@ from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.subregion import dataset as subregion
 from wherein.bench.subregion.contents import description_lengths
-from wherein.bench.task import PERTURB, PROTOCOL, Answers, Kind, Option, Question, Search, Task, Variant
+from wherein.bench.task import PERTURB, PROTOCOL, Answers, BenchOption, Kind, Question, Search, Task, Variant
 from wherein.errors import DataError, SpecError
 
 FRAME_FOLDERS: Final = ("frames", "keyframes", "images")
-TARGET_ONLY: Final = Option("target_only", "all frames but the target keep their whole-image score", Kind.FLAG)
-BOX_STATISTICS: Final = Option("box_statistics", "IoU of boxes and grid cells", Kind.FLAG, only_adds_figures=True)
+TARGET_ONLY: Final = BenchOption("target_only", "all frames but the target keep their whole-image score", Kind.FLAG)
+BOX_STATISTICS: Final = BenchOption("box_statistics", "IoU of boxes and grid cells", Kind.FLAG, only_adds_figures=True)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SubRegionTask(Task):
     options: Variant
 
     @classmethod
-    def takes(cls, _benchmark: str, /) -> tuple[Option, ...]:
+    def takes(cls, _benchmark: str, /) -> tuple[BenchOption, ...]:
         """The options that it has."""
         return (
             PERTURB,

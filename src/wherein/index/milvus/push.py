@@ -49,7 +49,7 @@ Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PushedLayer:
     """What is pushed: the whole of a layer, and what else is told of its images."""
 
     table: RowTable
@@ -58,7 +58,7 @@ class Source:
     """By the catalogue's keys."""
 
 
-def push(source: Source, address: str, *, kind: str | None = None, tell: Tell = lambda *_: None) -> PushReport:
+def push(source: PushedLayer, address: str, *, kind: str | None = None, tell: Tell = lambda *_: None) -> PushReport:
     """Make Milvus hold what the layer holds now, and measure how much of the best it finds."""
     started = time.monotonic()
     if kind is not None and kind not in TYPES:
@@ -121,7 +121,7 @@ def _make(milvus: Milvus, name: str, table: RowTable) -> None:
         milvus.client.create_collection(name, schema=schema, consistency_level="Bounded", timeout=PUSH_SECONDS)
 
 
-def _batches(source: Source, shard: int) -> Iterator[list[dict[str, Any]]]:
+def _batches(source: PushedLayer, shard: int) -> Iterator[list[dict[str, Any]]]:
     """The rows of a shard as Milvus takes them."""
     places = source.table.places
     mine = np.flatnonzero(places.rows[:, 1] == shard)
@@ -156,7 +156,7 @@ def _cut(text: str, most: int) -> str:
     return text.encode("utf-8", "backslashreplace")[:most].decode("utf-8", "ignore")
 
 
-def _told(source: Source, shard: int) -> str:
+def _told(source: PushedLayer, shard: int) -> str:
     """What tells the facts of a shard's images from any others."""
     images = np.unique(source.origin.rows[source.origin.rows[:, 1] == shard, 0]).tolist()
     facts = sorted(source.facts(images).items())

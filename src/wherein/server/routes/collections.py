@@ -15,7 +15,7 @@ from wherein.collection import Collection
 from wherein.files import on_disk
 from wherein.models import families_that_name_no_model
 from wherein.server.library import Served, original_of
-from wherein.server.places import Places, file_name
+from wherein.server.places import NamedFolders, file_name
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
 from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine, ImagesIn, ImagesOut
@@ -40,7 +40,7 @@ async def collection(served: ServedHere, library: LibraryHere) -> CollectionOut:
     return await _describe(served, library.places())
 
 
-async def _describe(served: Served, places: Places) -> CollectionOut:
+async def _describe(served: Served, places: NamedFolders) -> CollectionOut:
     info = await served.info()
     own = ("", info.encoder)
     kinds = {layer.kind for layer in info.layers if layer.encoder in own or layer.kind.startswith("local")}

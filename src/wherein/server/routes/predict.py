@@ -47,7 +47,7 @@ class TagsIn(Shape):
     min_confidence: Least = 0.5
 
 
-class AnswerIn(Shape):
+class LabelAnswerIn(Shape):
     """Whether a label is right for an image."""
 
     label: Name
@@ -118,7 +118,7 @@ async def review(
 
 
 @router.post("/collections/{name}/trained/{trained}/answers", status_code=201)
-async def answer(served: ServedHere, trained: TrainedName, asked: AnswerIn) -> AnswerOut:
+async def answer(served: ServedHere, trained: TrainedName, asked: LabelAnswerIn) -> AnswerOut:
     """Say whether a label is right for an image; the tag follows, and the next training learns from it."""
     found = await served.writing(
         lambda collection: collection.answer(trained, asked.label, asked.image_id, right=asked.right)

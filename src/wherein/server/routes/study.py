@@ -34,7 +34,7 @@ class SheetOut(Shape):
     questions: list[dict[str, Any]]
 
 
-class AnswerIn(Shape):
+class StudyAnswerIn(Shape):
     """Which candidates were chosen, and how long it took."""
 
     question: Annotated[int, Field(ge=0, le=100)]
@@ -87,7 +87,7 @@ def begin(served: ServedHere, study: Name) -> SheetOut:
 
 
 @router.post("/collections/{name}/studies/{study}/participants/{participant}/answers", status_code=204)
-def answer(served: ServedHere, study: Name, participant: Name, asked: AnswerIn) -> None:
+def answer(served: ServedHere, study: Name, participant: Name, asked: StudyAnswerIn) -> None:
     """Keep an answer; each question is answered once."""
     with documents.changed(served, "studies", {}) as known:
         found = _study(known, study)
