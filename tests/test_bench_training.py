@@ -11,6 +11,7 @@ import wherein
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.searchad.dataset import load_queries, read_annotations
 from wherein.bench.searchad.training import coco, taught_images, taught_labels
+from wherein.bench.tables import figure
 from wherein.errors import SpecError
 
 Go = Callable[..., Evaluation]
@@ -61,6 +62,10 @@ def test_an_adapter_is_trained_and_asked_with_the_support_sets(tmp_path: Path, u
     assert found.scores["overall"]["MAP"] >= plain.scores["overall"]["MAP"] - 1e-9
     with wherein.open(tmp_path / "out" / "collection") as collection:
         assert [card.kind for card in collection.trained()] == ["adapter"]
+
+
+def test_a_source_says_how_many_labels_it_shows_and_whether_it_was_learnt_from() -> None:
+    assert (figure(11.0, "labels"), figure(0.0, "seen"), figure(0.5, "MAP")) == ("11", "0", "50.00")
 
 
 def test_the_train_split_is_a_coco_document_with_its_support_sets(unnamed: Path) -> None:

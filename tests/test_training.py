@@ -1,7 +1,8 @@
 """Heads: what a few examples teach, what bad labels are told, and that a stopped training goes on."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import wherein
 from wherein.errors import InputError, QueryError, SpecError
 from wherein.search.head import TEXT_MOST, Usual, as_common_here, learn_head, learn_label, standings, told_by
-from wherein.training.examples import from_coco, from_judgements, from_tags
+from wherein.training.examples import from_coco, from_judgements, from_tags, texts_of
 from wherein.training.kept import Checkpoint, check_name, split_spec
 from wherein.values.judgement import Curve
 from wherein.values.records import Progress
@@ -343,6 +344,17 @@ def test_tags_are_labels_and_only_the_wanted_ones_are_learnt() -> None:
     assert examples.usable(["dog"]).labels == ("dog",)
     with pytest.raises(InputError, match="Did you mean 'dog'"):
         examples.usable(["dgo"])
+
+
+def test_a_label_means_the_mean_of_its_texts_or_its_name() -> None:
+    known = {"a red car": [1, 0, 0], "crimson": [0, 1, 0], "traffic cone": [0, 0, 2]}
+
+    def embed(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return np.array([known[text] for text in texts], np.float32)
+
+    examples = from_tags({"x7": ["a.png"], "traffic_cone": ["b.png"]})
+    found = texts_of(replace(examples, texts={"x7": ("a red car", "crimson")}), embed)
+    np.testing.assert_allclose(found, [[0, 0, 1], [0.5**0.5, 0.5**0.5, 0]], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["tail", ""])

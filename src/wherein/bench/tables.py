@@ -22,6 +22,8 @@ PLAIN_FIGURES = (
     "characters",
     "px",
     "boxes",
+    "labels",
+    "seen",
 )
 # Not figures of the method: shown elsewhere, or too long to show.
 SET_ASIDE = ("timing", "bytes_per_image", "ious", "variants", "runs")

@@ -14,7 +14,7 @@ from wherein.errors import InputError
 from wherein.search.bank import Bank
 from wherein.search.head import Usual
 from wherein.training.adapter import Move, alike, learn_move
-from wherein.training.examples import Examples, spoken
+from wherein.training.examples import Examples, texts_of
 from wherein.training.kept import Arrays, Checkpoint
 from wherein.values.records import Progress
 from wherein.values.training import Card
@@ -39,7 +39,7 @@ def trained_adapter(
     """The numbers of an adapter of these examples (n, d), and the card with its figures."""
     if not base.embeds_text:
         raise InputError(f"{base.spec}: reads no texts, so there are no names to adapt. Train a head: the kind head.")
-    texts = base.texts([spoken(label) for label in examples.labels])
+    texts = texts_of(examples, base.texts)
     known = np.concatenate([kind.rows for kind in bank.kinds]) if bank is not None else texts[:0]
     done = checkpoint.read() or {}
     moves, figures, notes = dict[str, Move](), list[tuple[str, float, float]](), list[str]()

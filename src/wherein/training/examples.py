@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from wherein.arrays import Floats, unit
 from wherein.errors import InputError, RegionError, did_you_mean
 from wherein.search.head import Marks
 from wherein.values.judgement import ARROW
@@ -77,6 +78,14 @@ class Examples:
 def spoken(label: str) -> str:
     """A label as words: `traffic_cone` is read as “traffic cone”."""
     return label.replace("_", " ").strip()
+
+
+def texts_of(examples: Examples, embed: Callable[[Sequence[str]], Floats]) -> Floats:
+    """(labels, d) what each label means in words: the mean of the texts that describe it, or its name."""
+    said = [examples.texts.get(label) or (spoken(label),) for label in examples.labels]
+    found = embed([text for own in said for text in own])
+    ends = np.cumsum([len(own) for own in said])[:-1]
+    return unit(np.stack([own.sum(axis=0) for own in np.split(found, ends)]))
 
 
 def from_tags(tagged: Mapping[str, Iterable[str]], *, given: Mapping[str, Sequence[str]] | None = None) -> Examples:

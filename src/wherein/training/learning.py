@@ -38,7 +38,7 @@ from wherein.training.examples import (
     from_numbers,
     from_tags,
     read_coco,
-    spoken,
+    texts_of,
     with_answers,
 )
 from wherein.training.full import require_trainable
@@ -297,7 +297,7 @@ class Learning:
                 checkpoint.write(_learnt_numbers(learnt))
                 saved = time.monotonic()
 
-        texts = base.texts([spoken(label) for label in examples.labels]) if base.embeds_text else None
+        texts = texts_of(examples, base.texts) if base.embeds_text else None
         known = _learnt_from(checkpoint.read())
         head, learnt = learn_head(
             rows, examples.marks, usual, labels=examples.labels, texts=texts, known=known, on_label=step
