@@ -1,6 +1,6 @@
 """Does passing verification on help where verification alone is not enough, and what does it cost?
 
-    python benchmarks/propagation.py EVAL_FOLDER [--out out/propagation] [--page docs/results/propagation.md]
+    python benchmarks/propagation.py EVAL_FOLDER [--things 15] [--out out/propagation]
 
 EVAL_FOLDER holds `objects`, on which `bow+sp` is far from saturated: photos of things from all sides. Images are
 reduced to 200 px, so that there are few features. Each row is one `wherein bench run`, the comparison one `wherein
@@ -27,10 +27,10 @@ TIMED = 12
 """Queries that are timed, spread evenly over the set."""
 HEAD = """# Verification passed on
 
-Made by `python benchmarks/propagation.py EVAL_FOLDER`: `wherein bench run objects --data EVAL_FOLDER/objects --method
-METHOD --longest-side 200` for each row (81 photos of 15 things, each left out in turn; percent), and `wherein bench
-report` against `bow+sp`. Seconds in the first table are of a machine that others shared; those in the last are
-processor time.
+Made by `python benchmarks/propagation.py EVAL_FOLDER --things {things}`: `wherein bench run objects --data OBJECTS
+--method METHOD --longest-side 200` for each row ({photos} photos of {things} things, each left out in turn; percent),
+and `wherein bench report` against `bow+sp`. Seconds in the first table are of a machine that others shared; those in
+the last are processor time.
 """
 
 
@@ -38,17 +38,29 @@ def main() -> None:
     """Run what is missing, time, write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("--things", type=int, default=15, help="the first so many of the fifteen things")
     parser.add_argument("--out", type=Path, default=Path("out/propagation"))
     parser.add_argument("--page", type=Path, default=Path("docs/results/propagation.md"))
     asked = parser.parse_args()
+    photos = objects(asked.data / "objects", asked.out / "objects", asked.things)
     runs = []
     for method in METHODS:
         runs.append(str(asked.out / method))
         if not (asked.out / method / "report.html").exists():
-            words = ["run", "objects", "--data", str(asked.data / "objects"), "--method", method, "--json"]
+            words = ["run", "objects", "--data", str(asked.out / "objects"), "--method", method, "--json"]
             bench(*words, "--longest-side", str(SIDE), "--out", runs[-1], "--collection", str(asked.out / "index"))
     _, _, tables = bench("report", *runs, "--format", "markdown").partition("\n")
-    asked.page.write_text("\n".join([HEAD, tables.strip(), "", *timed(asked.out / "index")]) + "\n", "utf-8")
+    head = HEAD.format(things=asked.things, photos=photos)
+    asked.page.write_text("\n".join([head, tables.strip(), "", *timed(asked.out / "index")]) + "\n", "utf-8")
+
+
+def objects(source: Path, target: Path, things: int) -> int:
+    """Copy the folders of the first things into a folder of their own; returns how many photos they hold."""
+    target.mkdir(parents=True, exist_ok=True)
+    chosen = sorted(path for path in source.iterdir() if path.is_dir())[:things]
+    for folder in chosen:
+        shutil.copytree(folder, target / folder.name, dirs_exist_ok=True)
+    return sum(1 for folder in chosen for path in folder.iterdir() if path.is_file())
 
 
 def timed(index: Path) -> list[str]:

@@ -65,9 +65,9 @@ class Stage:
 
     def _refused(self, found: object) -> DataError:
         return DataError(
-            f"{self.folder} holds {found} images but the benchmark has {len(self.files)}, or others: it belongs to "
-            "another run, or the data changed since the run began; choose another --collection or --out, or delete "
-            f"{self.folder.parent}"
+            f"{self.folder} was made of {found} image files, and not of the {len(self.files)} of this benchmark: it "
+            "belongs to another run, or the data changed since the run began; choose another --collection or --out, "
+            f"or delete {self.folder.parent}"
         )
 
     def make(self) -> Path:

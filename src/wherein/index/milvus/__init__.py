@@ -38,9 +38,9 @@ milliseconds, promises all that is older than 5 s."""
 class MilvusRows(ProposingIndex):
     """Rows that were pushed to Milvus. Rows that lie in no layer (moved, or made while searching) are compared here."""
 
-    def __init__(self, table: RowTable, address: str = "") -> None:
+    def __init__(self, table: RowTable, address: str = "", *, patience: float | None = None) -> None:
         super().__init__(table)
-        self._milvus = connect(address)
+        self._milvus, self._patience = connect(address), patience
         self._opened = time.monotonic()
         if table.origin is None:
             return
@@ -117,7 +117,7 @@ class MilvusRows(ProposingIndex):
                 output_fields=["image"],
                 search_params={"metric_type": "IP", "params": self._params(rows, thorough=thorough)},
                 consistency_level="Bounded" if settled else "Strong",
-                timeout=SECONDS,
+                timeout=self._patience or SECONDS,
                 **options,
             )
             return [np.array([hit["entity"]["image"] for hit in hits], np.int64) for hits in found]

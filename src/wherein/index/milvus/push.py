@@ -204,7 +204,7 @@ def _measured(table: RowTable, address: str, pushed: Pushed, milvus: Milvus, nam
     for probes in _probes(pushed):
         pushed = replace(pushed, probes=probes)
         pushed.write(milvus, name)
-        index = MilvusRows(table, address)
+        index = MilvusRows(table, address, patience=PUSH_SECONDS)  # nobody waits for an answer
         shared = list[int]()
         for query, own in zip(queries, truth, strict=True):  # one at a time, as searches ask: each has its seconds
             (found,) = index.top(query[None], k=_DEPTH)
