@@ -9,7 +9,7 @@ import wherein
 from wherein.arrays import Floats, unit
 from wherein.demo import PHOTOS, examples
 from wherein.encoders import load
-from wherein.encoders.hubs import STRENGTH, Hubs
+from wherein.encoders.hubs import CAPTIONS, MOST_GAINED, NAMES, STRENGTH, Hubs, kinds_of
 from wherein.encoders.mini import WEIGHTS
 from wherein.images.image import decode
 
@@ -37,29 +37,36 @@ def test_a_bare_noun_works_as_well_as_a_sentence(photos: wherein.Collection, tex
 
 @pytest.fixture
 def hubs() -> Hubs:
-    """Texts live in the first four of six dimensions; the bank is two of them."""
-    axes = np.eye(6, dtype=np.float32)
-    return Hubs(bank=axes[:2], u=axes[4], v=axes[5], mean=0.0)
+    """Texts live in the first four of seven dimensions; the banks are one and two of them."""
+    axes = np.eye(7, dtype=np.float32)
+    return Hubs(banks=(axes[:2], axes[2:3]), u=axes[4:6], v=axes[6], mean=np.zeros(2, np.float32))
 
 
 def some(rng: np.random.Generator, count: int) -> Floats:
-    rows = np.zeros((count, 6), np.float32)
+    rows = np.zeros((count, 7), np.float32)
     rows[:, :4] = rng.standard_normal((count, 4))
     return unit(rows)
 
 
-def test_levelled_scores_are_the_plain_ones_less_the_head_start(hubs: Hubs) -> None:
+@pytest.mark.parametrize("kind", [CAPTIONS, NAMES])
+def test_levelled_scores_are_the_plain_ones_less_the_head_start_among_texts_of_their_kind(
+    hubs: Hubs, kind: int
+) -> None:
     rng = np.random.default_rng(0)
-    images, texts = 0.2 * some(rng, 5) + 0.98 * np.eye(6, dtype=np.float32)[3], some(rng, 7)
+    images, texts = 0.1 * some(rng, 5) + 0.98 * np.eye(7, dtype=np.float32)[3], some(rng, 7)
     images = unit(images)
-    levelled = hubs.level_texts(texts) @ hubs.level_images(images).T
-    plain = texts @ images.T - STRENGTH * hubs.head_start(images)
+    levelled = hubs.level_texts(texts, [kind] * 7) @ hubs.level_images(images).T
+    plain = texts @ images.T - STRENGTH * np.maximum(hubs.head_starts(images)[:, kind], -MOST_GAINED)
     assert np.allclose(levelled, 0.98 / np.sqrt(2) * plain, atol=1e-5)
+
+
+def test_a_name_is_short_and_a_sentence_is_not() -> None:
+    assert kinds_of(["okapi", "a red fire truck", "fire hydrant", "a dog"]) == [NAMES, CAPTIONS, NAMES, NAMES]
 
 
 def test_levelled_vectors_keep_unit_norm(hubs: Hubs) -> None:
     rng = np.random.default_rng(1)
-    for rows in (hubs.level_images(some(rng, 50)), hubs.level_texts(some(rng, 50))):
+    for rows in (hubs.level_images(some(rng, 50)), hubs.level_texts(some(rng, 50), [CAPTIONS, NAMES] * 25)):
         assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
 
 
@@ -69,8 +76,10 @@ def test_the_shipped_directions_are_used_by_no_text_and_no_patch() -> None:
     photo = encoder.prepare(decode(PHOTOS / "cat.jpg"))
     patches = encoder.images(photo[None]).patches
     assert patches is not None
-    assert np.abs(patches @ np.stack([stored.u, stored.v], axis=1)).max() < 1e-5
+    used = np.concatenate([stored.u, stored.v[None]])
+    assert np.abs(patches @ used.T).max() < 1e-5
     assert 0.99 < np.linalg.norm(patches, axis=-1).max() < 1.001
     texts = encoder.texts(["a dog on the beach", "okapi", "two people in a red boat", "xyzzy"])
-    along = texts @ np.stack([stored.u, stored.v], axis=1)
-    assert np.allclose(along, [1 / np.sqrt(2), 0.0], atol=1e-3)
+    half = 1 / np.sqrt(2)
+    sentence, name = [half, 0.0, 0.0], [0.0, half, 0.0]
+    assert np.allclose(texts @ used.T, [sentence, name, sentence, name], atol=1e-3)

@@ -84,11 +84,11 @@ def test_the_toy_encoder_tells_no_drawing_from_a_photograph() -> None:
 
 
 def test_a_bare_word_finds_the_photograph_and_a_word_of_style_the_drawing(mixed: wherein.Collection) -> None:
-    plain = mixed.search("cat", k=2)
+    plain = mixed.search("cat", k=3)
     assert plain[0].image_id == "cat.jpg"
     assert "drawn.png" not in [hit.image_id for hit in plain]
     assert plain.notes[0].startswith("1 drawing stands lower, because plain words are read as photographs.")
-    switched_off = mixed.search("cat", k=2, method="whole~any-style")
+    switched_off = mixed.search("cat", k=3, method="whole~any-style")
     assert "drawn.png" in [hit.image_id for hit in switched_off]
     assert switched_off.notes == ()
     assert mixed.search("cat clip art", k=1)[0].image_id == "drawn.png"

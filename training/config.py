@@ -45,6 +45,9 @@ class Config:
     start: str = ""
     teacher: str = ""
     teach_share: float = 0.5
+    alike_weight: float = 0.0
+    again_weight: float = 0.0
+    again: int = 192
     seed: int = 0
     whole: bool = False
     compiled: bool = False

@@ -2,8 +2,8 @@
 
     python hubs.py --data DATA --weights ../src/wherein/encoders/weights/mini
 
-Run it after export.py. Sharpness and strength were chosen on the 700 held-back captioned training photographs, the mix
-of the bank on the pictures that `proxies.py` measures: captions alone cost single words six points of R@1.
+Run it after export.py. Sharpness and strength were chosen on the 700 held-back captioned training photographs, for both
+banks alike: one of sentences, people's and from the web, and one of names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quiet import onnxruntime
 from wherein.encoders.hubs import Hubs
 
 Floats = NDArray[np.float32]
-# What the bank is mixed of: people's captions, captions from the web, single names.
+# What the banks are made of: people's captions and captions from the web; names.
 CAPTIONS, WEB, NAMES = 1800, 600, 500
 # Texts of other pictures and photographs that the two directions must not lie along.
 OTHERS, PHOTOS = 1000, 400
@@ -47,25 +47,27 @@ def main() -> None:
     human = rng.sample([row for row in rows if row["source"] in HUMAN], CAPTIONS)
     web = rng.sample([row for row in rows if row["source"] == "ccs_synth"], WEB)
     names = rng.sample(sorted({row["label"].lower() for row in rows if "label" in row}), NAMES)
-    bank = embed_texts([*(rng.choice(row["texts"]) for row in human + web), *names], arguments.weights)
+    sentences = embed_texts([rng.choice(row["texts"]) for row in human + web], arguments.weights)
+    banks = (sentences, embed_texts(names, arguments.weights))
     named = rng.sample([row for row in rows if row["source"] not in HUMAN], OTHERS)
-    texts = np.concatenate([bank, embed_texts([row["texts"][0] for row in named], arguments.weights)])
+    texts = np.concatenate([*banks, embed_texts([row["texts"][0] for row in named], arguments.weights)])
     images, patches = embed_pictures(rng.sample(rows, PHOTOS), arguments.data, arguments.weights)
     u, v = unused_directions(texts, images, patches)
-    starts = Hubs(bank, u, v, mean=0.0).head_start(images)
+    starts = Hubs(banks, u, v, mean=np.zeros(2, np.float32)).head_starts(images)
     path = arguments.weights / "hubs.npz"
-    np.savez(path, bank=bank.astype(np.float16), u=u, v=v, mean=np.float32(starts.mean()))
-    print(f"{path}: {path.stat().st_size:,} bytes; head start {starts.mean():.3f} ± {starts.std():.3f}")
+    captions, called = (bank.astype(np.float16) for bank in banks)
+    np.savez(path, captions=captions, names=called, u=u, v=v, mean=starts.mean(axis=0))
+    print(f"{path}: {path.stat().st_size:,} bytes; head starts {starts.mean(axis=0)} ± {starts.std(axis=0)}")
 
 
 def unused_directions(texts: Floats, images: Floats, patches: Floats) -> tuple[Floats, Floats]:
-    """Two directions orthogonal to every text that pictures use least."""
+    """Three directions orthogonal to every text that pictures use least: one for each bank (2, d), and v (d,)."""
     strengths, directions = np.linalg.eigh(texts.T.astype(np.float64) @ texts)
     unused = directions[:, strengths < 1e-6 * strengths[-1]]
     energy = sum(rows.T.astype(np.float64) @ rows / len(rows) for rows in (images, patches))
     _, least = np.linalg.eigh(unused.T @ energy @ unused)
-    u, v = (unused @ least[:, :2]).T.astype(np.float32)
-    return u, v
+    directions = (unused @ least[:, :3]).T.astype(np.float32)
+    return directions[:2], directions[2]
 
 
 def embed_texts(texts: list[str], weights: Path) -> Floats:

@@ -50,6 +50,18 @@ def keep_classes(logits: Tensor, teacher: Tensor) -> Tensor:
     return F.kl_div(logits.float().log_softmax(-1), teacher, reduction="batchmean")
 
 
+def recognise(looks: Tensor, images: Tensor, *, scale: Tensor) -> Tensor:
+    """Second looks `(m, d)` must find the first look of the same picture among `images (n, d)`, the first m of them."""
+    return F.cross_entropy((scale * looks @ images.T).float(), torch.arange(len(looks), device=looks.device))
+
+
+def keep_likeness(images: Tensor, reference: Tensor, *, temperature: float = 0.07) -> Tensor:
+    """Each picture keeps the neighbours that it has in `reference (n, n)`, similarities of earlier runs."""
+    hidden = torch.eye(len(images), dtype=torch.bool, device=images.device)
+    target = (reference / temperature).masked_fill(hidden, -1e4).float().softmax(-1)
+    return soft_cross_entropy((images @ images.T / temperature).masked_fill(hidden, -1e4), target)
+
+
 def keep_geometry(words: Tensor, reference: Tensor, *, temperature: float) -> Tensor:
     """Each word keeps the neighbours that its explanation had in the sentence encoder's own space."""
     hidden = torch.eye(len(words), dtype=torch.bool, device=words.device)

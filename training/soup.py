@@ -3,8 +3,8 @@
     python soup.py --data DATA --towers OUT/a OUT/b --out OUT/soup
 
 Without `--shares`, every run alone and the even mean are tried. Shares may be negative: a run that was saved as a mix
-with its start holds some of it. Batch norms of a mean are measured anew on training pictures. The best by `merit` is
-saved.
+with its start holds some of it. The statistics of batch norms are averaged like all else: measured anew on augmented
+pictures they cost captions a point and a half of R@1. The best by `merit` is saved.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ import copy
 import json
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor, nn
 
-import augment
 import vocabulary as words
 from config import Config
 from data import load_pairs
@@ -44,22 +41,6 @@ def mean_of(models: list[Model], shares: list[float]) -> Model:
     return mixed
 
 
-@torch.no_grad()
-def measure_norms(model: Model, pictures: Tensor) -> None:
-    """Batch-norm statistics of the mixed weights, over augmented pictures."""
-    norms = [norm for norm in model.image.modules() if isinstance(norm, nn.BatchNorm2d)]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None
-    model.image.backbone.set_drop(0.0)
-    model.image.train()
-    for part in pictures.split(512):
-        model.image.backbone(augment.augment(part, side=224, smallest=0.4))
-    for norm in norms:
-        norm.momentum = 0.01
-    model.image.eval()
-
-
 def main() -> None:
     """Measure all candidates, save the best."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -82,14 +63,10 @@ def main() -> None:
         *alone,
         [1 / count] * count,
     ]
-    chosen = np.sort(np.random.default_rng(0).choice(parts.train, min(8192, len(parts.train)), replace=False))
-    pictures = torch.from_numpy(pairs.pictures[chosen]).to(device)
     best: tuple[float, Model] | None = None
     for share in shares:
         assert len(share) == count, share
         model = mean_of(models, share).to(device, memory_format=torch.channels_last)
-        if max(share) < 1:
-            measure_norms(model, pictures)
         found = validate(model, pairs, parts, classes, config, vocabulary, device)
         print(json.dumps({"towers": [path.name for path in args.towers], "shares": share, "merit": merit(found),
                           **found}), flush=True)  # fmt: skip

@@ -35,6 +35,8 @@ FOCUS = {
     "imagenet1000": 4, "stamp": 2, "coco_human": 2, "flickr8k": 2, "ccs_synth": 2,
     **dict.fromkeys(THINGS, 3), "seaanimals": 2, "fruitveg36": 2, "coco_human_trcap": 2,
     **dict.fromkeys(("androidvocab", "flashcards_ik", "gastronomic", "guesspicture", "reactivate"), 2),
+    **dict.fromkeys(("wrongchoice", "englishlv", "wordpics", "dyslexia", "haslett", "magpie", "mini2kai", "mtwersky",
+                     "psych750", "learnenglishapp", "memorizewords", "kidsduolingo", "imagen", "cocomini"), 2),
 }  # fmt: skip
 
 
@@ -99,9 +101,17 @@ def earlier_view(earlier: Model, pictures: Tensor, *, mean_share: float) -> Tens
 
 
 @torch.no_grad()
-def earlier_answers(earlier: Model, seen: Tensor, texts: Tensor) -> Tensor:
-    """`(n, n)`: which texts an earlier run finds fitting for pictures that it sees so, as probabilities."""
-    return (LATE_SCALE * seen @ unit(earlier.text(texts, texts != 0)).T).softmax(-1)
+def earlier_answers(earlier: list[Model], views: list[Tensor], texts: Tensor) -> Tensor:
+    """`(n, n)`: which texts earlier runs find fitting for pictures that they see so, as probabilities: their mean."""
+    answers = [(LATE_SCALE * seen @ unit(model.text(texts, texts != 0)).T).softmax(-1)
+               for model, seen in zip(earlier, views, strict=True)]  # fmt: skip
+    return torch.stack(answers).mean(0)
+
+
+@torch.no_grad()
+def likeness(views: list[Tensor]) -> Tensor:
+    """`(n, n)`: how alike earlier runs find pictures, on average."""
+    return torch.stack([seen @ seen.T for seen in views]).mean(0)
 
 
 def step_losses(
@@ -113,7 +123,7 @@ def step_losses(
     side: int,
     config: Config,
     places: boxed.Boxes | None = None,
-    earlier: Model | None = None,
+    earlier: list[Model] | None = None,
 ) -> dict[str, Tensor]:
     """All terms of the loss, weighted, for the pictures numbered `index`; the last `mosaics` become mosaics."""
     x = augment.augment(tables.pictures[index], side=side, smallest=config.smallest)
@@ -123,13 +133,18 @@ def step_losses(
     fc = model.image.backbone.fc
     with torch.no_grad():
         teacher_logits = fc(forward[1](x).s32.mean((2, 3)))
+    again = config.again if config.again_weight else 0
+    if again:
+        second_look = augment.augment(tables.pictures[index[:again]], side=side, smallest=0.2)
+        x = torch.cat([x, second_look]).to(memory_format=torch.channels_last)
     if places is not None:
         shown, *drawn = boxed.draw(places, tables.pictures, count=config.boxed, side=side)
         x = torch.cat([x, shown]).to(memory_format=torch.channels_last)
     whole, patch, pooled = forward[0](x)
     patches = unit(patch.flatten(2).transpose(1, 2))
-    boxed_patches, patches = patches[len(index) :], patches[: len(index)]
-    whole, pooled = whole[: len(index)], pooled[: len(index)]
+    seen_again, boxed_patches = patches[len(index) : len(index) + again], patches[len(index) + again :]
+    looked = unit(unit(whole[len(index) : len(index) + again]) + config.mean_share * unit(seen_again.mean(1)))
+    patches, whole, pooled = patches[: len(index)], whole[: len(index)], pooled[: len(index)]
     shares = (config.extra_share, config.patch_extra_share)
     first, second = (draw_texts(tables, index, share=share) for share in shares)
     cut = int(torch.randint(len(tables.cut_tokens), ()))
@@ -142,9 +157,11 @@ def step_losses(
     targets = [
         text_targets(tables, index[:plain], chosen[:plain], share=config.soft_share) for chosen in (first, second)
     ]
+    alike = None
     if earlier is not None:
-        view = earlier_view(earlier, x[:plain], mean_share=config.mean_share)
-        told = [earlier_answers(earlier, view, tables.tokens[chosen[:plain]]) for chosen in (first, second)]
+        views = [earlier_view(one, x[:plain], mean_share=config.mean_share) for one in earlier]
+        alike = likeness(views)
+        told = [earlier_answers(earlier, views, tables.tokens[chosen[:plain]]) for chosen in (first, second)]
         share = config.teach_share
         targets = [(1 - share) * target + share * answer for target, answer in zip(targets, told, strict=True)]
     scales = model.scales()
@@ -160,6 +177,10 @@ def step_losses(
         named = boxed.loss(boxed_patches, *drawn, called, scale=scales[1])
     return {
         "boxes": config.box_weight * named,
+        "again": config.again_weight
+        * (losses.recognise(looked, whole[:plain], scale=scales[0]) if again else scales[0] * 0),
+        "alike": config.alike_weight
+        * (losses.keep_likeness(whole[:plain], alike) if alike is not None else scales[0] * 0),
         "whole": losses.contrast(whole[:plain], caption[:plain], scale=scales[0], target=targets[0]) / 2
         + losses.contrast(whole[:plain], phrase[:plain], scale=scales[0], target=targets[1]) / 2,
         "patch": config.patch_weight
@@ -205,6 +226,13 @@ def resume(model: Model, start: str) -> None:
                                  for key, value in load_file(f"{start}-image.safetensors").items()} | fc)  # fmt: skip
     model.text.load_state_dict({key: value.float() for key, value in load_file(f"{start}-text.safetensors").items()})
     model.scales.logs.data.fill_(math.log(LATE_SCALE))
+
+
+def frozen_copy(model: Model, start: str) -> Model:
+    """Towers that `save` wrote, to teach and not to learn."""
+    earlier = copy.deepcopy(model)
+    resume(earlier, start)
+    return earlier.eval().requires_grad_(False)
 
 
 def build_optimizer(model: Model, config: Config) -> torch.optim.Optimizer:
@@ -390,11 +418,7 @@ def train(config: Config) -> None:
     if config.start:
         say(step=0, start=validate(model, pairs, parts, classes, config, vocabulary, device))
     average = copy.deepcopy(model)
-    earlier = None
-    if config.teacher:
-        earlier = copy.deepcopy(model)
-        resume(earlier, config.teacher)
-        earlier.eval().requires_grad_(False)
+    earlier = [frozen_copy(model, teacher) for teacher in config.teacher.split(",")] if config.teacher else None
     optimizer = build_optimizer(model, config)
     forward = torch.compile(model.image) if config.compiled else model.image
     frozen = torch.compile(teacher) if config.compiled else teacher

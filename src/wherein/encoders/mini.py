@@ -16,7 +16,7 @@ import numpy as np
 from wherein.arrays import Floats
 from wherein.encoders import Encoded
 from wherein.encoders.digest import files_digest
-from wherein.encoders.hubs import Hubs
+from wherein.encoders.hubs import Hubs, kinds_of
 from wherein.encoders.onnx import session
 from wherein.encoders.reading import first_words, in_english, mended
 from wherein.encoders.words import Lexicon
@@ -89,7 +89,7 @@ class MiniEncoder:
         ids = np.array([row.ids for row in encodings], np.int64)
         mask = np.array([row.attention_mask for row in encodings], np.int64)
         found = np.asarray(self._text.run(None, {"input_ids": ids, "attention_mask": mask})[0], np.float32)
-        return self._hubs.level_texts(found)
+        return self._hubs.level_texts(found, kinds_of(texts))
 
     def unknown_words(self, text: str) -> tuple[str, ...]:
         """The words of a text that neither its tokenizer nor its training can have taught it; of those it embeds."""

@@ -17,7 +17,8 @@ from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
 from wherein.index.rows import RowTable
 
-_PHOTO: Final = ("a photo", "a photograph", "a photo of something", "a picture taken with a camera")
+# All as short as names: an encoder may treat sentences otherwise, and that must not count as style.
+_PHOTO: Final = ("a photo", "a photograph", "photo of something", "a camera picture")
 _DRAWN: Final = ("a drawing", "a cartoon", "clip art", "an illustration", "a logo", "a sketch", "an icon")
 RAMP: Final = 0.08
 """The cosine with that direction at which an image counts as wholly drawn: the median of `mini`'s clip art."""
