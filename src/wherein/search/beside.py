@@ -46,7 +46,8 @@ def patches_beside(
     first = store.array(layer, int(places.rows[0, 1]))
     if len(places.rows) != len(places.images) or first.dtype != np.int8:
         return None
-    sampled, signature = _sampled(store, layer, places.rows[sample])
+    turned, signature = _sampled(store, layer, places.rows[sample], strips=first.shape[1])
+    sampled = turned.reshape(first.shape[1], len(sample), *first.shape[2:]).transpose(1, 0, 2, 3)
     usual = store.derived.array(f"usual.{layer}.{signature}", lambda: _mean(sampled))
     hw, grids = (first.shape[1], first.shape[2]), grids_side_by_side(sampled, basis)
     return PatchesBeside(_rough(store, layer, places, rough_patches), hw, grids, np.asarray(usual, np.float32))
@@ -55,8 +56,8 @@ def patches_beside(
 def cells_beside(store: Store, layer: str, places: Places, sample: Ints, grid: Grid, lengths: Floats) -> CellsBeside:
     """What is kept beside the layer `cells`, of whole images alone; `lengths` (cells, images) are those of the grid."""
     shares = shares_of(grid.boxes())
-    sampled, _ = _sampled(store, layer, places.rows[sample])
-    parts = side_by_side(sampled.reshape(len(sampled), -1, sampled.shape[-1]))
+    sampled, _ = _sampled(store, layer, places.rows[sample], strips=shares.shape[1])
+    parts = side_by_side(sampled.transpose(1, 0, 2))
     directions = np.asarray(_directions(store, layer), np.float32)
     rough = _rough(store, layer, places, lambda shard: rough_cells(shard, directions))
     return CellsBeside(
@@ -172,20 +173,20 @@ def _directions(store: Store, layer: str) -> Array:
     return store.derived.array(f"directions.{layer}", make)
 
 
-def _sampled(store: Store, layer: str, rows: Ints) -> tuple[Array, str]:
-    """(the stored rows (s, …) of the sample, what they are known by)."""
+def _sampled(store: Store, layer: str, rows: Ints, *, strips: int) -> tuple[Array, str]:
+    """(the stored rows of the sample, strip by strip (strips, s, …) as a place reads them, what they are known by)."""
     signature = hashlib.blake2b(np.ascontiguousarray(rows[:, 1:]).tobytes(), digest_size=6).hexdigest()
 
     def make() -> Array:
-        store.derived.drop(f"sampled.{layer}.*")
+        store.derived.drop(f"turned.{layer}.*")
         store.derived.drop(f"usual.{layer}.*")
         parts = [(inside, store.array(layer, shard)[rows[inside, 2]]) for shard, inside in by_shard(rows)]
         found = np.empty((len(rows), *parts[0][1].shape[1:]), parts[0][1].dtype)
         for inside, own in parts:
             found[inside] = own
-        return found
+        return np.ascontiguousarray(found.reshape(len(rows), strips, -1).transpose(1, 0, 2))
 
-    return store.derived.array(f"sampled.{layer}.{signature}", make), signature
+    return store.derived.array(f"turned.{layer}.{signature}", make), signature
 
 
 def _mean(grids: Array) -> Floats:
