@@ -49,9 +49,9 @@ def main() -> None:
     asked.page.write_text(HEAD.format(images=asked.images) + done.stdout, "utf-8")
 
 
-HEAD = """# A million images
+HEAD = """# Memory and places of {images:,} images
 
-Made by `python benchmarks/million.py`: {images:,} images with embeddings and cells of `mini`, made up. Memory is
+Made by `python benchmarks/million.py --images {images}`: embeddings and cells of `mini`, made up. Memory is
 what no file backs. Searches are by text, from Python, for 20 hits; the first one of each line reads from disk.
 
 | | first s | then ms | processor ms | memory MB |
