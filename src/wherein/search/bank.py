@@ -40,6 +40,8 @@ class Texts:
 
     rows: Floats
     """(m, d) unit vectors"""
+    middle: Floats
+    """(d,) the mean of the rows."""
     mean: float
     std: float
 
@@ -47,7 +49,11 @@ class Texts:
     def of(cls, rows: Floats) -> Texts:
         """Texts of one kind, from their embeddings."""
         alike = (rows @ rows.T)[~np.eye(len(rows), dtype=np.bool_)]
-        return cls(rows, float(alike.mean()), float(alike.std()))
+        return cls(rows, rows.mean(axis=0), float(alike.mean()), float(alike.std()))
+
+    def usual(self, asked: Texts) -> float:
+        """How like these texts of the kind `asked` usually are: encoders may hold names and scenes apart."""
+        return self.mean if asked is self else float(self.middle @ asked.middle)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

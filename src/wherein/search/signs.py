@@ -23,6 +23,8 @@ USUAL_LEAD: Final = 0.7
 """How far the first hit of a text that describes a scene usually leads, in deviations of fits (`mini`, captions)."""
 LEAD_LEAST, LEAD_MOST = -1.5, 2.0
 """Leads beyond these, from the usual one, say no more."""
+LONGEST_NAME: Final = 3
+"""Names of the bank have so many words at most, and an encoder may embed them otherwise than sentences (`mini` does)."""
 NAMES_UP_TO, DESCRIBES_FROM = 4, 8
 """A text of so many words names a thing that many images show, or describes one scene; between them it is some of
 both. Of 3–7, 4–8 and 2–9 this kept most right first hits of photographs held back where 5 % of other nonsense shows."""
@@ -68,8 +70,9 @@ def text_signs(
     named, described = _asked_with(words)
     ordered = np.sort(own)[::-1] if background is None else background.tail
     beats_names, beats_scenes = ((own - best) / spread for best in seen.best_fit)
+    asked = bank.kinds[words > LONGEST_NAME]
     names, scenes = (
-        ((shares * (kind.rows @ query)[texts]).sum(axis=1) - kind.mean) / kind.std
+        ((shares * (kind.rows @ query)[texts]).sum(axis=1) - kind.usual(asked)) / kind.std
         for kind, texts, shares in zip(bank.kinds, seen.texts, seen.shares, strict=True)
     )
     lead = np.clip((own - _following(own, ordered)) / spread - USUAL_LEAD, LEAD_LEAST, LEAD_MOST)
