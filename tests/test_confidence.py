@@ -16,7 +16,8 @@ from wherein.search.seen import Fits, Seen
 from wherein.search.signs import FEWEST, OF_NAME, OF_SCENE, TEXT_SIGNS, example_signs, stands_out, text_signs
 
 RANDOM = np.random.default_rng(3)
-BANK = Bank((Texts.of(unit(RANDOM.normal(size=(300, 16)).astype(np.float32))),) * 2)
+NAMES_ROWS, SCENES_ROWS = (unit(RANDOM.normal(size=(300, 16)).astype(np.float32)) for _ in range(2))
+BANK = Bank((Texts.of(NAMES_ROWS), Texts.of(SCENES_ROWS)))
 
 
 def shifted(rows: Floats, *, share: float = 0.8) -> Floats:
