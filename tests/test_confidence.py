@@ -39,7 +39,26 @@ def test_a_text_that_beats_its_rivals_has_better_signs_than_one_that_does_not() 
     assert (scene[0, OF_SCENE] > scene[1, OF_SCENE]).all()
     assert not scene[:, OF_NAME].any()
     between = text_signs(query, hits, seen, BANK, words=6, fits=fits)
-    assert between == pytest.approx((name + scene) / 2.0, abs=1e-5)
+    longer_name = text_signs(query, hits, seen, BANK, words=4, fits=fits)
+    assert between == pytest.approx((longer_name + scene) / 2.0, abs=1e-5)
+
+
+def test_an_encoder_may_hold_names_and_sentences_apart() -> None:
+    """A direction of their own for each kind of text adds a constant to cosines within a kind, and changes no sign."""
+    kinds = np.eye(2, dtype=np.float32)
+
+    def apart(rows: Floats, kind: int) -> Floats:
+        return np.asarray(np.hstack([rows, np.tile(kinds[kind], (len(rows), 1))]) / np.sqrt(2.0), np.float32)
+
+    query, hits = (unit(RANDOM.normal(size=(size, 16)).astype(np.float32)) for size in (1, 7))
+    held = Bank((Texts.of(apart(NAMES_ROWS, 0)), Texts.of(apart(SCENES_ROWS, 1))))
+    images = np.asarray(np.hstack([hits, np.zeros((7, 2))]), np.float32)
+    for words in (2, 9):
+        signs = []
+        for asked, rows, bank in ((query[0], hits, BANK), (apart(query, words > 3)[0], images, held)):
+            fits = Fits.of(rows, bank)
+            signs.append(text_signs(asked, rows, Seen.of(rows, bank, fits), bank, words=words, fits=fits))
+        assert np.abs(signs[0] - signs[1]).max() < 0.02
 
 
 def test_the_lead_over_the_next_five_by_hand() -> None:
