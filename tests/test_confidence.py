@@ -55,7 +55,7 @@ def test_an_encoder_may_hold_names_and_sentences_apart() -> None:
     images = np.asarray(np.hstack([hits, np.zeros((7, 2))]), np.float32)
     for words in (2, 9):
         signs = []
-        for asked, rows, bank in ((query[0], hits, BANK), (apart(query, words > 3)[0], images, held)):
+        for asked, rows, bank in ((query[0], hits, BANK), (apart(query, int(words > 3))[0], images, held)):
             fits = Fits.of(rows, bank)
             signs.append(text_signs(asked, rows, Seen.of(rows, bank, fits), bank, words=words, fits=fits))
         assert np.abs(signs[0] - signs[1]).max() < 0.02

@@ -24,7 +24,7 @@ USUAL_LEAD: Final = 0.7
 LEAD_LEAST, LEAD_MOST = -1.5, 2.0
 """Leads beyond these, from the usual one, say no more."""
 LONGEST_NAME: Final = 3
-"""Names of the bank have so many words at most, and an encoder may embed them otherwise than sentences (`mini` does)."""
+"""Names of the bank have so many words at most; an encoder may embed them otherwise than sentences (`mini` does)."""
 NAMES_UP_TO, DESCRIBES_FROM = 4, 8
 """A text of so many words names a thing that many images show, or describes one scene; between them it is some of
 both. Of 3–7, 4–8 and 2–9 this kept most right first hits of photographs held back where 5 % of other nonsense shows."""
