@@ -16,7 +16,7 @@ HEAD = """# Confidence
 Made by `python benchmarks/confidence.py EVAL_FOLDER --photos DATA`. The model of texts is fitted on photographs that
 training held back and on a list of other absent texts, and measured on the development sets: every figure of a text is
 of the shipped model on data it did not see. Where its two lines (texts that name, texts that describe) reach 50 % was
-chosen there too: nine of ten right first hits of held-back captions stay, and one in forty other absent texts shows
+chosen there too: nine of ten right first hits of held-back captions stay, and one in fifty other absent texts shows
 anything (`confidence_text.py`). Likelihood alone would say less of captions, for it counts every other photo as wrong;
 about 45 % of their right first hits would then be at 50 % or more. Of the other kinds every figure of a set is of a
 model that was fitted on the *other* sets, with `plain` of such a model too. `mixed` sets are the same queries asked of
