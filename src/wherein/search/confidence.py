@@ -83,8 +83,8 @@ def measure(
     labels = [part.trained_label for part in query.parts if part.trained_label is not None]
     if labels:
         curve = encoder.label_curve(labels[0]) if isinstance(encoder, KnowsLabels) and len(query.parts) == 1 else None
-        if curve is None or ranked.score_kind != "cosine":
-            return None
+        if curve is None or ranked.score_kind != "cosine" or (method.search or "whole") not in WHOLE_WORDS:
+            return None  # the curve is over cosines with whole images
         source = source_of(query, method, kind=ODDS, encoder=encoder, family=family)
         scores = np.array([one.score for one in ranked.candidates], np.float32)
         return Measured(source, lambda: np.asarray(curve.offset + curve.slope * scores, np.float32))

@@ -49,6 +49,14 @@ class AsksAnew(Protocol):
         """Embeddings of example images (n, d) as they are asked with."""
 
 
+@runtime_checkable
+class KnowsPlaces(Protocol):
+    """An encoder that compares what it learnt with patches by other vectors than with whole images."""
+
+    def texts_of_places(self, texts: Sequence[str]) -> Floats:
+        """Embeddings of texts (n, d) to be compared with patches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An image in a ranking that is being made: its number in the view, and what is known of it so far."""
@@ -253,7 +261,9 @@ def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> Flo
     if not encoder.embeds_text:
         raise QueryError(f"{encoder.spec} does not understand text: give an example image.")
     word = word_of(method)
-    return encoder.texts([word.wording(part) if part.trained_label is None else part.text or "" for part in parts])
+    texts = [word.wording(part) if part.trained_label is None else part.text or "" for part in parts]
+    in_places = word.name == "patches" and isinstance(encoder, KnowsPlaces)
+    return encoder.texts_of_places(texts) if in_places else encoder.texts(texts)
 
 
 def _embed_images(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:

@@ -6,7 +6,7 @@ Images keep the embeddings that are stored already: everything that was learnt i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from wherein.encoders.reading import Reads
 from wherein.encoders.words import KnowsWords
 from wherein.errors import QueryError, SpecError, did_you_mean
 from wherein.images.image import Image, Pixels
-from wherein.search.head import Head
+from wherein.search.head import Head, Learnt
 from wherein.training.examples import from_numbers
 from wherein.training.kept import Arrays
 from wherein.values.judgement import Curve
@@ -51,6 +51,7 @@ class TrainedEncoder:
         )
         self.embeds_text = True  # labels are texts, also where the base reads none
         self.head = head_of(numbers)
+        self._places = np.asarray(numbers.get("place_vectors", self.head.vectors), np.float32)
         self._examples = from_numbers(numbers)
         self._moves = {
             name: np.asarray(numbers[name], np.float32) for name in ("text_move", "image_move") if name in numbers
@@ -84,6 +85,14 @@ class TrainedEncoder:
         for row, name in enumerate(names):
             if name is not None:
                 found[row] = self.head.vectors[self._number(name)]
+        return found
+
+    def texts_of_places(self, texts: Sequence[str]) -> Floats:
+        """The same, to be compared with patches: a label is what was learnt of its boxes, where it had some."""
+        found = self.texts(texts)
+        for row, name in enumerate(map(said_label, texts)):
+            if name is not None:
+                found[row] = self._places[self._number(name)]
         return found
 
     def label_curve(self, label: str) -> Curve | None:
@@ -143,6 +152,32 @@ def head_numbers(head: Head) -> Arrays:
         "vectors": head.vectors,
         "curves": np.array(curves, np.float64).reshape(-1, 2),
     }
+
+
+def learnt_numbers(learnt: Mapping[int, tuple[Learnt, Learnt]]) -> Arrays:
+    """What is learnt so far of some labels, as arrays."""
+    order = sorted(learnt)
+    return {
+        "numbers": np.array(order, np.int64),
+        "vectors": np.stack([[one.vector for one in learnt[number]] for number in order]),
+        "offsets": np.array([[one.offset for one in learnt[number]] for number in order]),
+        "held_out": np.stack([[one.held_out for one in learnt[number]] for number in order]),
+        "margins": np.stack([[one.margins for one in learnt[number]] for number in order]),
+    }
+
+
+def learnt_from(stored: Arrays | None) -> dict[int, tuple[Learnt, Learnt]]:
+    """What such arrays say; nothing where they are of another version."""
+    if stored is None or not stored.keys() >= {"numbers", "vectors", "offsets", "held_out", "margins"}:
+        return {}
+
+    def one(row: int, which: int) -> Learnt:
+        offset = float(stored["offsets"][row, which])
+        arrays = (stored[name][row, which] for name in ("vectors", "held_out", "margins"))
+        vector, held_out, margins = arrays
+        return Learnt(vector, offset, held_out, margins)
+
+    return {int(number): (one(row, 0), one(row, 1)) for row, number in enumerate(stored["numbers"].tolist())}
 
 
 def require_no_labels(texts: Sequence[str], spec: str, known: Sequence[Card]) -> None:

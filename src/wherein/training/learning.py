@@ -29,7 +29,14 @@ from wherein.search.views import Views
 from wherein.store.store import Store
 from wherein.training.adapting import trained_adapter
 from wherein.training.answers import AnswerBook
-from wherein.training.encoder import TrainedEncoder, head_numbers, require_no_labels, trained_encoder
+from wherein.training.encoder import (
+    TrainedEncoder,
+    head_numbers,
+    learnt_from,
+    learnt_numbers,
+    require_no_labels,
+    trained_encoder,
+)
 from wherein.training.examples import (
     Examples,
     as_numbers,
@@ -43,6 +50,7 @@ from wherein.training.examples import (
 )
 from wherein.training.full import require_trainable
 from wherein.training.kept import Arrays, Checkpoint, TrainedHere, check_name
+from wherein.training.places import GRIDS_MOST, place_vectors
 from wherein.training.tuning import fine_tuned, trained_full
 from wherein.values.method import Method
 from wherein.values.query import Query
@@ -291,14 +299,14 @@ class Learning:
                 on_progress(Progress(len(learnt), total, stage=f"learning {card.name}"))
                 due = time.monotonic() - saved >= _SAVE_SECONDS
             except BaseException:
-                checkpoint.write(_learnt_numbers(learnt))
+                checkpoint.write(learnt_numbers(learnt))
                 raise
             if due:
-                checkpoint.write(_learnt_numbers(learnt))
+                checkpoint.write(learnt_numbers(learnt))
                 saved = time.monotonic()
 
         texts = texts_of(examples, base.texts) if base.embeds_text else None
-        known = _learnt_from(checkpoint.read())
+        known = learnt_from(checkpoint.read())
         head, learnt = learn_head(
             rows, examples.marks, usual, labels=examples.labels, texts=texts, known=known, on_label=step
         )
@@ -314,7 +322,31 @@ class Learning:
             for number, label in enumerate(examples.labels)
         )
         checkpoint.clear()
-        return replace(card, labels=figures), head_numbers(head)
+        places, taught = self._places_of(base, examples, texts, head.vectors, seed=card.seed)
+        notes = (f"{', '.join(taught)}: boxes taught what patches of it look like.",) if taught else ()
+        numbers = head_numbers(head) | ({"place_vectors": places} if taught else {})
+        return replace(card, labels=figures, notes=(*card.notes, *notes)), numbers
+
+    def _places_of(
+        self, base: Encoder, examples: Examples, texts: Floats | None, vectors: Floats, *, seed: int
+    ) -> tuple[Floats, tuple[str, ...]]:
+        """What labels are compared with patches by, and the labels that boxes taught something of."""
+        view = self._views.of(base, Method(search="whole"))
+        _, numbers, sample = self._whole(base, examples.image_ids)
+        patches = [view.grid(int(one), kind="patches", encoder=base) for one in _evenly(sample) if examples.boxes]
+        return place_vectors(
+            examples,
+            lambda row: view.grid(int(numbers[row]), kind="patches", encoder=base),
+            [own for own in patches if own is not None],
+            basis=base.patch_basis,
+            texts=texts,
+            vectors=vectors,
+            seed=seed,
+        )
+
+
+def _evenly(sample: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return sample[:: max(1, -(-len(sample) // GRIDS_MOST))]
 
 
 def source_name(source: LabelSource) -> str:
@@ -358,27 +390,3 @@ def _figures(
         by_average = float(standings(own[:, None] - others @ wrong.T).mean())
         trained = float(learnt.standings().mean())
     return LabelFigures(label, count, len(wrong), by_text, by_average, trained, confident)
-
-
-def _learnt_numbers(learnt: Mapping[int, tuple[Learnt, Learnt]]) -> Arrays:
-    order = sorted(learnt)
-    return {
-        "numbers": np.array(order, np.int64),
-        "vectors": np.stack([[one.vector for one in learnt[number]] for number in order]),
-        "offsets": np.array([[one.offset for one in learnt[number]] for number in order]),
-        "held_out": np.stack([[one.held_out for one in learnt[number]] for number in order]),
-        "margins": np.stack([[one.margins for one in learnt[number]] for number in order]),
-    }
-
-
-def _learnt_from(stored: Arrays | None) -> dict[int, tuple[Learnt, Learnt]]:
-    if stored is None or not stored.keys() >= {"numbers", "vectors", "offsets", "held_out", "margins"}:
-        return {}
-
-    def one(row: int, which: int) -> Learnt:
-        offset = float(stored["offsets"][row, which])
-        arrays = (stored[name][row, which] for name in ("vectors", "held_out", "margins"))
-        vector, held_out, margins = arrays
-        return Learnt(vector, offset, held_out, margins)
-
-    return {int(number): (one(row, 0), one(row, 1)) for row, number in enumerate(stored["numbers"].tolist())}

@@ -80,7 +80,7 @@ class _Asked:
     def under(self, shape: tuple[int, ...], tile: Box | None) -> Floats:
         """(gh, gw): how much of each patch of a tile lies under the place."""
         if (shape, tile) not in self._unders:
-            self._unders[shape, tile] = _under(shape, tile, self.where)
+            self._unders[shape, tile] = share_under(shape, tile, self.where)
         return self._unders[shape, tile]
 
     def mean(self, tile: Box | None, usual: Floats | None, shares: Floats) -> _Mean:
@@ -233,7 +233,7 @@ class PatchScorer(SampledScorer):
         asked = _RoughAsked(
             coefficients,
             np.zeros_like(usual) if self._alone else usual,
-            _under(pooled_hw(beside.grid_hw), None, where),
+            share_under(pooled_hw(beside.grid_hw), None, where),
             take_best=where is None or self._alone,
         )
         found = np.zeros(self._count, np.float32)
@@ -290,7 +290,7 @@ class PatchScorer(SampledScorer):
         for row in self._grids.rows_of(image).tolist():
             patches = as_floats(self._grids.stored(row))
             heat = (patches if self._alone else patches - self._usual) @ coefficients
-            heat[_under(heat.shape, self._grids.boxes[row], where) <= 0.0] = -np.inf
+            heat[share_under(heat.shape, self._grids.boxes[row], where) <= 0.0] = -np.inf
             if heat.max() > best_score:
                 best_score = float(heat.max())
                 y, x = np.unravel_index(int(heat.argmax()), heat.shape)
@@ -317,7 +317,7 @@ def _projected(queries: Floats, basis: Floats | None) -> Floats:
     return queries if basis is None else queries @ basis
 
 
-def _under(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Floats:
+def share_under(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Floats:
     """(gh, gw): how much of each patch lies under `where`."""
     if where is None:
         return np.ones(shape, np.float32)
