@@ -76,7 +76,8 @@ def main() -> None:
         return
     if arguments.train is None or arguments.eval is None:
         parser.error("name the folders of the training and the evaluation data")
-    stage(arguments.train, arguments.eval, arguments.out, named_too=not arguments.adapters)
+    sources = TUNED if arguments.tune else () if arguments.adapters else NAMED
+    stage(arguments.train, arguments.eval, arguments.out, sources=sources)
     if arguments.tune:
         for source in TUNED:
             print(*table(figures(named(arguments.out, (source,)))), sep="\n")
@@ -98,14 +99,15 @@ def main() -> None:
     print(arguments.page.read_text("utf-8"))
 
 
-def stage(train: Path, evaluation: Path, out: Path, *, named_too: bool = True) -> None:
-    """Copy the images and index them, where that is not done."""
+def stage(train: Path, evaluation: Path, out: Path, *, sources: tuple[str, ...]) -> None:
+    """Copy the images and index them, where that is not done; the named photographs of these sources."""
     folders = {"road": "road/images", "underwater": "underwater/images", "objects": "objects"}
     for name, source in (*folders.items(), ("captions", "captions/images")):
         if not (out / name).exists():
             shutil.copytree(evaluation / source, out / name)
     wanted = dict[str, dict[str, Path]]()
-    for label, rows in by_label(train).items() if named_too else ():
+    labelled = by_label(train, sources)
+    for label, rows in labelled.items():
         for row in rows:
             wanted.setdefault(row["shard"], {})[row["file"]] = out / "named" / f"{label[0]}-{row['file']}"
     (out / "named").mkdir(parents=True, exist_ok=True)
@@ -114,24 +116,25 @@ def stage(train: Path, evaluation: Path, out: Path, *, named_too: bool = True) -
             for file, target in files.items():
                 if not target.exists():
                     target.write_bytes(archive.read(file))
-    known = {f"{label[0]}-{row['file']}": label for label, rows in by_label(train).items() for row in rows}
+    known = {f"{label[0]}-{row['file']}": label for label, rows in labelled.items() for row in rows}
     (out / "names.json").write_text(json.dumps(known), "utf-8")
-    for name in ("road", "underwater", "objects", *(("named",) if named_too else ()), "captions"):
+    for name in ("road", "underwater", "objects", *(("named",) if sources else ()), "captions"):
         with wherein.open(out / name, create=True, encoder="mini") as collection:
             collection.add(out / name, layers=("global",))
 
 
-def by_label(train: Path) -> dict[tuple[str, str], list[dict[str, str]]]:
-    """(source, label) → at most PER_LABEL of its photographs, of labels that have 8."""
+def by_label(train: Path, sources: tuple[str, ...]) -> dict[tuple[str, str], list[dict[str, str]]]:
+    """(source, label) → at most PER_LABEL of its photographs, of at most LABELS_MOST labels that have 8."""
     entries = [json.loads(line) for name in ("captions.jsonl", "captions-more.jsonl") for line in (train / name).open()]
     found = dict[tuple[str, str], list[dict[str, str]]]()
     for row in entries:
-        if row["source"] in (*TUNED, *NAMED):
+        if row["source"] in sources:
             found.setdefault((row["source"], row.get("label") or row["texts"][0]), []).append(row)
-    chance = random.Random(0)
-    return {
-        label: chance.sample(rows, min(PER_LABEL, len(rows))) for label, rows in sorted(found.items()) if len(rows) >= 8
-    }
+    chance, chosen = random.Random(0), list[tuple[str, str]]()
+    for source in sources:
+        own = sorted(label for label, rows in found.items() if label[0] == source and len(rows) >= 8)
+        chosen += sorted(chance.sample(own, min(LABELS_MOST, len(own))))
+    return {label: chance.sample(found[label], min(PER_LABEL, len(found[label]))) for label in chosen}
 
 
 def embedded(folder: Path) -> tuple[list[str], np.ndarray]:
@@ -171,13 +174,7 @@ def named(out: Path, sources: tuple[str, ...]) -> Labelled:
     names = json.loads((out / "names.json").read_text("utf-8"))
     ids, rows = embedded(out / "named")
     kept = [number for number, image_id in enumerate(ids) if image_id in names and names[image_id][0] in sources]
-    every = sorted({tuple(names[ids[number]]) for number in kept})
-    chance = random.Random(0)
-    labels = list[tuple[str, str]]()
-    for source in sources:
-        own = [label for label in every if label[0] == source]
-        labels += sorted(chance.sample(own, min(LABELS_MOST, len(own))))
-    kept = [number for number in kept if tuple(names[ids[number]]) in labels]
+    labels = sorted({tuple(names[ids[number]]) for number in kept})
     shows = np.array([[tuple(names[ids[number]]) == label for label in labels] for number in kept])
     said = [label.removeprefix("a photo of ").removeprefix("a ") for _, label in labels]
     name = "named" if sources == NAMED else sources[0]
