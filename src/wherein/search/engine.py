@@ -262,8 +262,9 @@ def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> Flo
         raise QueryError(f"{encoder.spec} does not understand text: give an example image.")
     word = word_of(method)
     texts = [word.wording(part) if part.trained_label is None else part.text or "" for part in parts]
-    in_places = word.name == "patches" and isinstance(encoder, KnowsPlaces)
-    return encoder.texts_of_places(texts) if in_places else encoder.texts(texts)
+    if word.name == "patches" and isinstance(encoder, KnowsPlaces):
+        return encoder.texts_of_places(texts)
+    return encoder.texts(texts)
 
 
 def _embed_images(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:

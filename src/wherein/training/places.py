@@ -47,8 +47,8 @@ def place_vectors(
         return patches if basis is None else np.asarray(patches @ basis.T, np.float32)
 
     def some(patches: Floats) -> Floats:
-        apart = (patches - mean).reshape(-1, mean.shape[-1])
-        return apart[chance.permutation(len(apart))[:WRONG_PATCHES]]
+        apart = np.asarray(patches - mean, np.float32).reshape(-1, mean.shape[-1])
+        return np.asarray(apart[chance.permutation(len(apart))[:WRONG_PATCHES]], np.float32)
 
     grids = {row: own for row in range(len(examples.image_ids)) if (own := grid(row)) is not None}
     others = {row: some(own) for row, own in grids.items()}
