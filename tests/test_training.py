@@ -159,6 +159,7 @@ def test_a_coco_file_teaches_and_says_what_it_left_out(collection: wherein.Colle
     assert card.notes == (
         "1 of 9 images of the file are not in the collection and were left out: left.png.",
         "1 annotations were left out: their boxes are empty or outside the image.",
+        "warm: boxes taught what patches of it look like.",
     )
 
 
