@@ -1,6 +1,6 @@
 """How close indexing comes to what the cores can do.
 
-    python benchmarks/indexing.py [--encoder toy] [--seconds 20] [--against FOLDER]
+    python benchmarks/indexing.py [--encoder toy] [--seconds 20] [--sizes "1 MP" "12 MP"] [--against FOLDER]
 
 For 1 MP and 12 MP JPEGs: the core-seconds that one image takes to be decoded (read, hashed, decoded, resized,
 thumbnailed) and encoded, nothing written, while every core does the same (two hardware threads may share one core, so
@@ -54,13 +54,15 @@ def main() -> None:
     parser.add_argument("--encoder", default="toy")
     parser.add_argument("--seconds", type=float, default=20.0, help="about how long each end-to-end run takes")
     parser.add_argument("--against", type=Path, help="the src folder of another version, to be compared with this one")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     arguments = parser.parse_args()
+    sizes = {name: SIZES[name] for name in arguments.sizes}
     if arguments.against is not None:
-        compare(arguments.against, arguments.encoder, arguments.seconds)
+        compare(arguments.against, arguments.encoder, arguments.seconds, sizes)
         return
     cores = len(os.sched_getaffinity(0))
     print(f"encoder {arguments.encoder}, {cores} cores")
-    for name, size_wh in SIZES.items():
+    for name, size_wh in sizes.items():
         with tempfile.TemporaryDirectory() as folder:
             photos = Path(folder) / "photos"
             make_photos(photos, count=64, size_wh=size_wh)
@@ -119,10 +121,10 @@ class Cost:
     """Milliseconds of processor time an image, of the process and of those it started, from start to end."""
 
 
-def compare(other: Path, spec: str, seconds: float) -> None:
+def compare(other: Path, spec: str, seconds: float, sizes: dict[str, tuple[int, int]]) -> None:
     """Print one line a size: the median rates and costs of this version and of another, and their ratios."""
     sources = {"this": Path(wherein.__file__).parents[1], "other": other.resolve()}
-    for name, size_wh in SIZES.items():
+    for name, size_wh in sizes.items():
         with tempfile.TemporaryDirectory() as folder:
             photos, place = Path(folder) / "photos", Path(folder) / "collection"
             make_photos(photos, count=64, size_wh=size_wh)

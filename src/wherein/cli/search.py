@@ -101,7 +101,11 @@ def search(
     device: DeviceOption = None,
     trust_remote_code: TrustOption = False,
 ) -> None:
-    """Search by text, by example images and regions, by any sum of those. Exits 1 when nothing is found."""
+    """Search by text, by example images and regions, by any sum of those.
+
+    Exits 1 where no hit is left: no image passes the filters, or a decision (--decide, --min-confidence, --precision,
+    --false-alarms) rejects all. Without a decision the nearest images are hits, however weak, and it exits 0.
+    """
     use_models(device=device, trust_remote_code=trust_remote_code)
     asked = query_of(texts or [], images or [], not_ or [], query, where, ids=True)
     with open_collection(collection) as opened:
