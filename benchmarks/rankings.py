@@ -23,9 +23,10 @@ from pathlib import Path
 
 import wherein
 from wherein.encoders.mini import FILES
+from wherein.images.image import IMAGE_SUFFIXES
 
 TOLERANCE = 1e-5
-"""What two scores may differ by: issue and design ask for it."""
+"""What two scores may differ by and still be the same: the design's own limit for versions that must agree."""
 METHODS = (
     "mini",
     "patches",
@@ -71,12 +72,12 @@ def main() -> None:
     parser.add_argument("--against", type=Path, required=True)
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--texts", nargs="+", default=TEXTS)
-    parser.add_argument("--examples", type=int, default=4)
+    parser.add_argument("--examples", type=int, default=4, help="how many, at least one")
     given = parser.parse_args()
     walked = [
         Path(home) / name for home, _, names in os.walk(given.folder.absolute(), followlinks=True) for name in names
     ]
-    images = sorted(path for path in walked if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
+    images = sorted(path for path in walked if path.suffix.lower() in IMAGE_SUFFIXES)
     step = max(1, len(images) // given.examples)
     examples = [str(path) for path in images[::step][: given.examples]]
     here = Path(wherein.__file__).parents[1]
@@ -94,8 +95,10 @@ def main() -> None:
     print(f"{given.folder.name}: {len(images)} images, scores of every image by this version and by the other")
     for method in given.methods:
         for kind in ("example", "text", "place"):
-            told = [name for name in answers[0] if name.startswith(f"{method}|{kind} ")]
-            print(f"  {method}, {kind}: {compared([(answers[0][name], answers[1][name]) for name in told])}")
+            pairs = [
+                (own, answers[1][name]) for name, own in answers[0].items() if name.startswith(f"{method}|{kind} ")
+            ]
+            print(f"  {method}, {kind}: {compared(pairs)}")
 
 
 def with_weights(source: Path, here: Path, place: Path) -> Path:
