@@ -77,7 +77,7 @@ class RemoteCollection(RemoteLearning):
         return str(self._door.json("GET", self._base)["encoder"])
 
     def close(self) -> None:
-        """Nothing stays open between calls."""
+        """Do nothing: no connection stays open between calls. It is here because `Collection` has it."""
 
     @lists_options(Options)
     def search(self, query: Askable, **options: Unpack[Options]) -> Ranking:

@@ -52,7 +52,7 @@ class Door:
     def content(
         self, method: str, path: str, *, query: dict[str, Any] | None = None, data: bytes | None = None, kind: str = ""
     ) -> bytes:
-        """The answer as it came."""
+        """The body of the answer, as bytes."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
         asked = f"{path}?{urllib.parse.urlencode(given, doseq=True)}" if given else path
         with self._opened(method, asked, data, kind) as answer:
@@ -89,7 +89,7 @@ def _raised(content: bytes, address: str) -> errors.WhereinError:
 
 
 def named_error(said: dict[str, Any]) -> errors.WhereinError:
-    """The error of that kind."""
+    """The error that a server's answer tells of, as one of wherein's own."""
     kind, message = getattr(errors, str(said["kind"]), None), str(said["message"])
     if isinstance(kind, type) and issubclass(kind, errors.WhereinError):
         return kind(message)

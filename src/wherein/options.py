@@ -147,7 +147,7 @@ class Asked:
 
     @classmethod
     def of(cls, query: Askable, options: Options) -> Self:
-        """From what a caller gave."""
+        """The checked request of a query and the options that a caller gave with it."""
         require_known(options, Options.__optional_keys__)
         among = options.get("among")
         k = whole_number("k", options.get("k", DEFAULT_K), least=1)

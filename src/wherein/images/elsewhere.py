@@ -85,11 +85,11 @@ class RangedFile(io.RawIOBase):
         self._source, self._size, self._at = source, size, 0
 
     def readable(self) -> bool:
-        """It is."""
+        """True: io.RawIOBase asks before it reads."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """True: decoders may jump to any byte, which is then asked for."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -98,7 +98,7 @@ class RangedFile(io.RawIOBase):
         return self._at
 
     def tell(self) -> int:
-        """Where it is."""
+        """The number of the byte that is read next."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:

@@ -176,7 +176,7 @@ class _Decoder:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether its process still runs."""
         return self._process.poll() is None
 
     def end(self) -> str:
@@ -219,7 +219,7 @@ class _Pool:
                 self._idle.put(decoder)
 
     def close(self) -> None:
-        """End all that are idle."""
+        """End the decoders that no file is being decoded by."""
         with suppress(queue.Empty):
             while os.getpid() == self._owner:
                 self._idle.get_nowait().end()

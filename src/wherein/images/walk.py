@@ -26,7 +26,7 @@ _LATEST_NS: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file worth reading."""
+    """A file of a folder that, by its name or its first bytes, is an image or a video."""
 
     path: Location
     size: int

@@ -41,7 +41,7 @@ _ANY_CONDITIONS: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """How files are read."""
+    """How `Collection.add` reads files: by which executor, how many at once, within which limits."""
 
     kinds: Sequence[str]
     workers: int

@@ -20,5 +20,5 @@ class Dense(TiledKind):
         return encoder.dense_shape
 
     def rows(self, encoded: Encoded, boxes: tuple[Box | None, ...], encoder: Encoder) -> Rows:
-        """The map as it is."""
+        """The encoder's dense map of each view, as the encoder gave it."""
         return Rows(self.stored(encoded.dense, encoder), boxes)

@@ -41,7 +41,7 @@ class DetectedBoxes(CroppedKind):
             raise InputError(f"layer {kind!r}: name what to detect, and a detector: detected:pylon|deer@hf:MODEL.")
 
     def check(self) -> None:
-        """Its detector must be there."""
+        """Refuse the layer where its detector is not installed."""
         load_detector(self.detector)
 
     @property
@@ -51,7 +51,7 @@ class DetectedBoxes(CroppedKind):
         return f"{DETECTED}-{blake2b(asked.encode(), digest_size=4).hexdigest()}"
 
     def side(self, encoder: Encoder) -> int:
-        """As much as detectors look at."""
+        """The shorter side, in pixels, that detectors are given."""
         return max(SIDE, *encoder.input_hw)
 
     def boxes(self, image: Image) -> tuple[Box, ...]:

@@ -35,7 +35,7 @@ class LocalPoints(BytesKind):
         return load_features(self.spec or DEFAULT_FEATURES)
 
     def check(self) -> None:
-        """Its family must be installed."""
+        """Refuse the layer where its family of features is not installed."""
         require_installed(self.family)
 
     def layer(self, encoder: Encoder | None = None) -> Layer:  # noqa: ARG002 — made without an encoder

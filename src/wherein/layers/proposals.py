@@ -22,5 +22,5 @@ class ProposedRegions(CroppedKind):
         return math.ceil(max(encoder.input_hw) / LEAST)
 
     def boxes(self, image: Image) -> tuple[Box, ...]:
-        """The whole image, and what stands out."""
+        """The whole image, and the regions that differ from their surroundings."""
         return (Box(0.0, 0.0, 1.0, 1.0), *proposed_boxes(image))

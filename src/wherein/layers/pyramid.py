@@ -20,7 +20,7 @@ class SizesAveraged(EncodedKind):
     summary = "the image at several sizes, averaged"
 
     def side(self, encoder: Encoder) -> int:
-        """As much as the largest size shows."""
+        """The shorter side of the largest size that is encoded."""
         largest: float = max(STORED_SCALES)
         return math.ceil(max(encoder.input_hw) * largest)
 

@@ -55,7 +55,7 @@ class Address:
         return Address(self.root, above) if self.path else Address(self.root.rpartition("/")[0])
 
     def as_uri(self) -> str:
-        """As it is written."""
+        """The address in full, as a person writes it: `s3://bucket/photos`."""
         return str(self)
 
 

@@ -42,7 +42,7 @@ class Predicted:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The fields as a dict that JSON can hold."""
         return asdict(self)
 
     @classmethod

@@ -87,7 +87,7 @@ class Expected:
         return f"About {max(number, 1):,} {images} ({low:,} to {high:,})"
 
     def to_dict(self) -> dict[str, float]:
-        """As JSON has it."""
+        """The fields as a dict that JSON can hold."""
         return {"about": self.about, "low": self.low, "high": self.high}
 
 
