@@ -13,10 +13,11 @@ import pytest
 import wherein
 from wherein.errors import InputError, QueryError, SpecError
 from wherein.search.head import TEXT_MOST, Usual, as_common_here, learn_head, learn_label, standings, told_by
-from wherein.training.examples import from_coco, from_judgements, from_tags, texts_of
+from wherein.training.examples import as_numbers, from_coco, from_judgements, from_numbers, from_tags, texts_of
 from wherein.training.kept import Checkpoint, check_name, split_spec
 from wherein.values.judgement import Curve
 from wherein.values.records import Progress
+from wherein.values.region import Box
 from wherein.values.training import Card, said_label
 
 COLOURS = {"red": (250, 10, 10), "blue": (10, 10, 250), "green": (0, 160, 0)}
@@ -345,6 +346,16 @@ def test_tags_are_labels_and_only_the_wanted_ones_are_learnt() -> None:
     assert examples.usable(["dog"]).labels == ("dog",)
     with pytest.raises(InputError, match="Did you mean 'dog'"):
         examples.usable(["dgo"])
+
+
+def test_examples_are_kept_with_their_boxes_and_texts() -> None:
+    plain = from_tags({"x7": ["a.png"], "cone": ["b.png"]})
+    boxes = {(0, 1): (Box(0.0, 0.1, 0.5, 1.0), Box(0.2, 0.2, 0.3, 0.3))}
+    kept = from_numbers(as_numbers(replace(plain, boxes=boxes, texts={"x7": ("a red car", "crimson")})))
+    assert (kept.labels, kept.image_ids, kept.boxes) == (plain.labels, plain.image_ids, boxes)
+    assert kept.texts == {"x7": ("a red car", "crimson")}
+    assert np.array_equal(kept.marks, plain.marks)
+    assert from_numbers({}).boxes == {}
 
 
 def test_a_label_means_the_mean_of_its_texts_or_its_name() -> None:

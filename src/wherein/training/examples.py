@@ -120,14 +120,24 @@ def with_answers(examples: Examples, said: Mapping[str, Mapping[str, bool]]) -> 
 def as_numbers(examples: Examples) -> dict[str, Any]:
     """Examples as arrays, kept with what they taught."""
     names = {"taught_labels": examples.labels, "taught_ids": examples.image_ids}
-    return {key: np.array(values, np.str_) for key, values in names.items()} | {"taught": examples.marks}
+    names |= {"taught_texts": tuple(json.dumps(examples.texts.get(label, ())) for label in examples.labels)}
+    placed = [(*key, box.x1, box.y1, box.x2, box.y2) for key, boxes in examples.boxes.items() for box in boxes]
+    found = {key: np.array(values, np.str_) for key, values in names.items()}
+    return found | {"taught": examples.marks, "taught_boxes": np.array(placed, np.float64).reshape(-1, 6)}
 
 
 def from_numbers(numbers: Mapping[str, Any]) -> Examples:
     """The examples that something was taught with; none where it was trained before they were kept."""
     names = ("taught_labels", "taught_ids")
     labels, image_ids = (tuple(map(str, numbers.get(name, np.zeros(0)).tolist())) for name in names)
-    return Examples(labels, image_ids, np.asarray(numbers.get("taught", np.zeros((0, len(labels)))), np.int8))
+    marks = np.asarray(numbers.get("taught", np.zeros((0, len(labels)))), np.int8)
+    boxes = dict[tuple[int, int], tuple[Box, ...]]()
+    for row, label, *sides in np.asarray(numbers.get("taught_boxes", np.zeros((0, 6)))).tolist():
+        key = (int(row), int(label))
+        boxes[key] = (*boxes.get(key, ()), Box(*sides))
+    said = zip(labels, numbers.get("taught_texts", np.zeros(0)).tolist(), strict=False)
+    texts = {label: tuple(map(str, own)) for label, own in ((label, json.loads(text)) for label, text in said) if own}
+    return Examples(labels, image_ids, marks, boxes, texts=texts)
 
 
 def from_judgements(judged: Iterable[Mapping[str, Sequence[float]]]) -> Examples:
