@@ -188,7 +188,7 @@ def same(one: str, other: str) -> bool:
 def read(path: Path) -> dict[str, Model]:
     """The models of a file."""
     known = json.loads(path.read_text("utf-8"))
-    return {kind: Model(float(one["offset"]), tuple(one["weights"].values())) for kind, one in known.items()}
+    return {kind: Model.of(one) for kind, one in known.items()}
 
 
 def written(models: dict[str, Model]) -> str:
@@ -198,6 +198,7 @@ def written(models: dict[str, Model]) -> str:
             "offset": round(one.offset, 4),
             "weights": {name: round(float(weight), 4) for name, weight in zip(WEIGHTS[kind], one.weights, strict=True)},
         }
+        | ({"believed": one.believed} if one.believed != 1.0 else {})
         for kind, one in ((kind, models[kind]) for kind in WEIGHTS)
     }
     return json.dumps(known, indent=1, ensure_ascii=False) + "\n"

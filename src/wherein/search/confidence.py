@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -55,10 +55,18 @@ class Model:
 
     offset: float
     weights: tuple[float, ...]
+    believed: float = 1.0
+    """How much of the odds above even is believed: what looks certain is not always right."""
+
+    @classmethod
+    def of(cls, known: Mapping[str, Any]) -> Model:
+        """A model as it is written in `models.json`."""
+        return cls(float(known["offset"]), tuple(known["weights"].values()), float(known.get("believed", 1.0)))
 
     def odds(self, signs: Floats) -> Floats:
         """(n, signs) → (n,)."""
-        return np.asarray(self.offset + signs @ np.asarray(self.weights, np.float64), np.float32)
+        found = self.offset + signs @ np.asarray(self.weights, np.float64)
+        return np.asarray(np.where(found > 0.0, self.believed * found, found), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class Measured:
 def shipped() -> Mapping[str, Model]:
     """The models that come with wherein, by kind of evidence."""
     known = json.loads((files("wherein.search") / "models.json").read_text("utf-8"))
-    return {kind: Model(float(one["offset"]), tuple(one["weights"].values())) for kind, one in known.items()}
+    return {kind: Model.of(one) for kind, one in known.items()}
 
 
 def measure(
