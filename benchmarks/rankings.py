@@ -3,10 +3,12 @@
     python benchmarks/rankings.py FOLDER --against SRC [--methods mini patches …] [--texts "a dog" …] [--examples 4]
 
 FOLDER holds images, SRC is the `src` folder of the other version (`git worktree add`). The other version runs with this
-version's weights of `mini`, so that what differs is code. It indexes FOLDER; each version then searches a copy of that
-collection for every image, by examples (images of the folder, evenly spread), by texts and by texts at a place. Scores
-are compared image by image: where all lie within 1e-5 (of the score, where it is above 1) the rankings are the same up
-to ties. Else it is told how many of the first ten images are the same, and the greatest difference.
+version's weights of `mini`, so that what differs is code; both must be able to read them (versions before texts were
+levelled by kind can not: compare those from a worktree of `f270ca9`, the last that shares their files). It indexes
+FOLDER; each version then searches a copy of that collection for every image, by examples (images of the folder, evenly
+spread), by texts and by texts at a place. Scores are compared image by image: where all lie within 1e-5 (of the score,
+where it is above 1) the rankings are the same up to ties. Else it is told how many of the first ten images are the
+same, and the greatest difference.
 """
 
 from __future__ import annotations
