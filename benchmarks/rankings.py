@@ -75,6 +75,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--texts", nargs="+", default=TEXTS)
     parser.add_argument("--examples", type=int, default=4, help="how many, at least one")
+    parser.add_argument("--layers", nargs="+", default=("global", "patches", "cells", "dense", "thumbs", "local"))
     given = parser.parse_args()
     walked = [
         Path(home) / name for home, _, names in os.walk(given.folder.absolute(), followlinks=True) for name in names
@@ -86,8 +87,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         other = with_weights(given.against.resolve(), here, Path(temporary) / "src")
         written = Path(temporary) / "written"
-        layers = ["global", "patches", "cells", "dense", "thumbs", "local"]
-        run(other, written, {"folder": str(given.folder.absolute()), "layers": layers})
+        run(other, written, {"folder": str(given.folder.absolute()), "layers": list(given.layers)})
         asked = {"methods": list(given.methods), "texts": list(given.texts), "examples": examples}
         answers = []
         for number, source in enumerate((here, other)):
