@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from wherein.arrays import unit
 from wherein.errors import CollectionCorrupt, InputError
 from wherein.kernels.codebook import Codebook, default_words
 
@@ -41,15 +42,56 @@ def test_words_explain_more_than_one_centroid_does() -> None:
     assert left < 0.4 * ((rows - rows.mean(axis=0)) ** 2).sum()
 
 
-def test_a_large_codebook_is_searched_by_a_graph_that_rarely_errs(tmp_path: Path) -> None:
+def test_a_large_codebook_is_searched_by_parts_and_rarely_errs(tmp_path: Path) -> None:
     rows = sample(6000)
     codebook = Codebook(rows[:5000])
     exact = ((rows[5000:5200, None] - rows[None, :5000]) ** 2).sum(axis=2).argmin(axis=1)
-    found = codebook.words(rows[5000:5200])[:, 0]
-    assert (found == exact).mean() > 0.9
+    found = codebook.words(rows[5000:5200], nearest=3)
+    assert (found[:, 0] == exact).mean() > 0.9
+    apart = ((rows[5000:5200, None] - codebook.centroids[found]) ** 2).sum(axis=2)
+    assert (np.diff(apart, axis=1) >= -1e-3).all()
     codebook.save(tmp_path / "codebook.npy")
-    assert (tmp_path / "codebook.graph.npy").exists()
-    assert (Codebook.load(tmp_path / "codebook.npy").words(rows[5000:5200])[:, 0] == found).all()
+    assert (tmp_path / "codebook.parts.npy").exists()
+    assert (Codebook.load(tmp_path / "codebook.npy").words(rows[5000:5200], nearest=3) == found).all()
+
+
+def test_of_centroids_that_are_equally_far_the_lower_number_is_the_word() -> None:
+    rows = unit(sample(5000))
+    assert Codebook(np.repeat(rows[:8], 3, axis=0)).words(rows[:8])[:, 0].tolist() == list(range(0, 24, 3))
+    twice = Codebook(np.concatenate([rows, rows]))
+    found = twice.words(rows[:50], nearest=2)
+    assert (found[:, 0] < 5000).all()
+    assert (found[:, 1] == found[:, 0] + 5000).all()
+
+
+def test_words_and_training_are_exact_in_any_order_of_their_sums() -> None:
+    """Summed the other way round, and in double precision, everything is the same to the last bit."""
+    rows = unit(sample(4000, d=128))
+    codebook = Codebook.train(rows, words=64)
+    back = Codebook.train(rows[::-1, ::1], words=64)
+    assert codebook.digest == back.digest
+    steps = np.rint(rows.astype(np.float64) * 1024).astype(np.int64)
+    centroids = (codebook.centroids.astype(np.float64) * 1024).astype(np.int64)
+    assert (centroids / 1024 == codebook.centroids).all()
+    slowly = np.array([((row - centroids) ** 2).sum(axis=1).argmin() for row in steps])
+    assert (codebook.words(rows)[:, 0] == slowly).all()
+
+
+def test_a_sample_that_changes_a_little_keeps_most_of_its_words() -> None:
+    rows = unit(sample(4000, d=128))
+    other = rows.copy()
+    other[::100] = unit(other[::100] + 0.004 * sample(40, d=128))
+    changed = Codebook.train(other, words=1000)
+    assert np.isin(changed.centroids, Codebook.train(rows, words=1000).centroids).all(axis=1).mean() > 0.5
+
+
+def test_centroids_of_an_earlier_version_are_read_and_rounded(tmp_path: Path) -> None:
+    rows = unit(sample(5000))
+    np.save(tmp_path / "codebook.npy", rows)
+    (tmp_path / "codebook.graph.npy").write_bytes(b"a graph of faiss, which nobody reads any more")
+    read = Codebook.load(tmp_path / "codebook.npy")
+    assert np.abs(read.centroids - rows).max() <= 0.5 / 1024
+    assert (read.words(rows[:100])[:, 0] == np.arange(100)).mean() > 0.9
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
