@@ -160,3 +160,22 @@ def test_a_collection_has_the_same_words_without_vector_instructions(
     assert other["codebooks"] == plain["codebooks"]
     same(plain, other)
     note("codebooks: without vector instructions", tries=len(plain["codebooks"]), changed=0)
+
+
+TRAINING = """
+import hashlib
+import numpy as np
+from wherein.kernels.codebook import Codebook
+rows = np.rint(np.random.default_rng(19).gamma(0.3, 1, (33_000, 128)) * 3)  # as sparse as histograms of SIFT
+rows = np.sqrt(rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)).astype(np.float32)
+codebook = Codebook.train(rows, words=512)
+print(codebook.digest, hashlib.sha256(codebook.words(rows, nearest=3).tobytes()).hexdigest())
+"""
+
+
+def test_words_are_learnt_and_found_the_same_without_vector_instructions() -> None:
+    said = [
+        subprocess.run([sys.executable, "-c", TRAINING], env=os.environ | more, capture_output=True, check=True).stdout
+        for more in (dict[str, str](), OLD)
+    ]
+    assert said[0] == said[1]
