@@ -82,6 +82,23 @@ def test_a_flipped_bit_costs_one_row_of_what_nothing_can_make_again(home: Path, 
     assert [kept.read_bytes() for kept in (home / QUARANTINE).iterdir()] == [whole]
 
 
+@pytest.mark.parametrize("method", ["static-9", "patches"])
+@pytest.mark.parametrize("kind", ["global", "patches"])
+def test_an_image_that_lost_a_row_costs_no_search_of_the_others(home: Path, method: str, kind: str) -> None:
+    with wherein.open(home) as opened:
+        opened.add(layers=["global", "patches", "cells"])  # those from memory get no cells: nothing is there to cut
+        opened.add(("memory/3", np.full((48, 64, 3), 90, np.uint8)))
+        ids = {hit.image_id for hit in opened.search("red", method=method, k=100)}
+    assert "memory/3" in ids
+    path = max((home / "shards").glob(f"{kind}*/*.npy"), key=lambda path: path.stem)
+    seal = Seal.read(path)
+    assert seal is not None
+    flip(path, len(seal.head or b""))
+    with wherein.open(home) as opened:
+        assert opened.check().lost == ("memory/3",)
+        assert {hit.image_id for hit in opened.search("red", method=method, k=100)} == ids - {"memory/3"}
+
+
 def test_a_check_that_was_killed_is_finished_by_the_next(home: Path, before: Answers) -> None:
     shard(home, "patches").unlink()
     with wherein.open(home) as opened:

@@ -130,7 +130,8 @@ def kept_sample(store: Store, layer: str, images: Ints) -> Ints:
         store.derived.drop(f"sample.{layer}.*")
         return make()
 
-    return np.asarray(store.derived.array(f"sample.{layer}.{_state(store, layer)}", kept), np.int64)
+    own = hashlib.blake2b(np.ascontiguousarray(images).tobytes(), digest_size=6).hexdigest()
+    return np.asarray(store.derived.array(f"sample.{layer}.{_state(store, layer)}.{own}", kept), np.int64)
 
 
 def clips_of(store: Store, images: Ints) -> Ints | None:

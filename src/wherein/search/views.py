@@ -162,8 +162,16 @@ class StoredLayers:
 
     @cached_property
     def images(self) -> Ints:
-        """(n,) the catalogue's keys of the images that the method can find, by image_id."""
-        return self._places(self._layer(self.method.layer)).images
+        """(n,) the catalogue's keys of the images that the method can find, by image_id.
+
+        One that a layer lacks is not among them: its row was damaged, and there was nothing to make it from again.
+        """
+        images = self._places(self._layer(self.method.layer)).images
+        for kind in word_of(self.method).layers(self.method)[1:] if self.method.embeds else ():
+            for layer in layers_of(self.encoder, [kind]):
+                if layer.name in self.store.manifest.layers:
+                    images = _in_both(images, self._places(layer).images)
+        return images
 
     @cached_property
     def sample(self) -> Ints:
@@ -386,12 +394,3 @@ def _augmented(layers: StoredLayers, table: RowTable) -> RowScorer:
     rows = np.stack([table.places.rows[:, 0], np.zeros(len(table), np.int64), np.arange(len(table))], axis=1)
     own = RowTable(name, replace(table.places, rows=rows), ArrayCache(moved))
     return RowScorer(own, layers.index(own), layers.sample)
-
-
-def _numbers(known: Ints, wanted: Ints) -> Ints:
-    """Where each of the `wanted` images is among the `known` ones."""
-    order = np.argsort(known, kind="stable")
-    places = np.minimum(np.searchsorted(known, wanted, sorter=order), max(len(known) - 1, 0))
-    if len(wanted) and (not len(known) or (known[order[places]] != wanted).any()):
-        raise InputError("some images lack a layer that this method needs: run `wherein index` to complete them.")
-    return np.asarray(order[places] if len(known) else places, np.int64)
