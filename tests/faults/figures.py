@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 LONG = bool(os.environ.get("WHEREIN_LONG"))
 """Whether the full form is asked for: `./check --long`."""
@@ -14,7 +15,7 @@ def size(short: int, long: int) -> int:
     return long if LONG else short
 
 
-def note(name: str, **figures: int | float | str) -> None:
+def note(name: str, **figures: Any) -> None:
     """Keep figures for the report of a long run."""
     if _FILE:
         path = Path(_FILE)

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 HEAD = """# Reliability, as measured
@@ -15,17 +16,23 @@ runs in `./check`.
 """
 
 
-def line(name: str, found: dict[str, float]) -> str:
+def line(name: str, found: dict[str, Any]) -> str:
     """A row of the table."""
     if name == "load":
         memory = [int(found[f"bytes_{when}"]) >> 20 for when in ("early", "late")]
         said = (
-            f"{found['requests']:,} requests, {found['errors']} errors of the server; half within "
+            f"{found['requests']:,} requests, {found['errors']} answers other than those expected; half within "
             f"{found['p50_seconds']} s, 99 of 100 within {found['p99_seconds']} s; "
             f"memory {memory[0]} → {memory[1]} MB, "
             f"descriptors {found['descriptors_early']} → {found['descriptors_late']}"
         )
-        return f"| mixed requests | {found['clients']} clients, {found['seconds']:.0f} s | {said} |"
+        kinds: dict[str, list[float]] = found["kinds"]
+        rows = [f"| mixed requests | {found['clients']} clients, {found['seconds']:.0f} s | {said} |"]
+        rows += [
+            f"| … of them {kind} | | half within {half} s, 99 of 100 within {most} s |"
+            for kind, (half, most) in kinds.items()
+        ]
+        return "\n".join(rows)
     said = ", ".join(f"{value:,} {word}" for word, value in found.items() if word not in ("tries", "bytes"))
     said += f"; at most {found['bytes'] / 2**30:.2f} GB in a decoder" if "bytes" in found else ""
     return f"| {name} | {found['tries']:,} | {said or 'answered or refused, nothing else'} |"
@@ -33,7 +40,7 @@ def line(name: str, found: dict[str, float]) -> str:
 
 def main() -> None:
     """Write the page."""
-    figures: dict[str, dict[str, float]] = json.loads(Path(sys.argv[1]).read_text())
+    figures: dict[str, dict[str, Any]] = json.loads(Path(sys.argv[1]).read_text())
     rows = [line(name, found) for name, found in sorted(figures.items())]
     struck = sum(found["tries"] for name, found in figures.items() if name.startswith(("struck", "killed")))
     lost = sum(found.get("lost", 0) for found in figures.values())

@@ -110,6 +110,23 @@ def of_whole(places: Places) -> Places:
     return Places(places.rows[whole], [None] * len(whole), places.images, places.owners[whole])
 
 
+def places_of_images(places: Places, images: Ints) -> Places:
+    """The places of some images alone, in their order; the layer has them all."""
+    if np.array_equal(places.images, images):
+        return places
+    order = np.argsort(places.images, kind="stable")
+    number = np.full(len(places.images), -1, np.int64)
+    number[order[np.searchsorted(places.images, images, sorter=order)]] = np.arange(len(images))
+    kept = np.flatnonzero(number[places.owners] >= 0)
+    boxes = [places.boxes[row] for row in kept.tolist()]
+    return Places(places.rows[kept], boxes, images, number[places.owners[kept]])
+
+
+def in_both(images: Ints, others: Ints) -> Ints:
+    """Those of the images that are among the others, in their order."""
+    return images if np.array_equal(images, others) else images[np.isin(images, others)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
     """Which layer of which collection rows come from, by which an index that lies elsewhere knows them again."""

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +83,7 @@ class Codebook:
                 owners = self._owners
                 if owners is None:
                     tops = _means(self.centroids[_shuffled(self.centroids)], round(math.sqrt(len(self))))
-                    owners = _nearest(self.centroids, tops, 1)[0][:, 0]
+                    owners = _nearest(self.centroids, tops, 1)[0][:, 0].astype(np.int64)
                 self._found.append(_Parts.of(self.centroids, owners))
             return self._found[0]
 
@@ -184,7 +184,7 @@ def _parts_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.parts.npy")
 
 
-def _on_grid(rows: Floats) -> Floats:
+def _on_grid(rows: npt.NDArray[np.floating[Any]]) -> Floats:
     """Rounded to the grid; zero has no sign."""
     steps = np.rint(np.asarray(rows, np.float32) * np.float32(_STEPS))
     return np.ascontiguousarray(steps / np.float32(_STEPS) + np.float32(0.0))

@@ -20,7 +20,18 @@ from wherein.index.compressed import CompressedRows
 from wherein.index.int8 import quantise_int8
 from wherein.index.patches import PatchGrids
 from wherein.index.rough import RoughPlaces
-from wherein.index.rows import ArrayCache, OneShard, Origin, Places, RowTable, by_shard, in_memory, of_whole
+from wherein.index.rows import (
+    ArrayCache,
+    OneShard,
+    Origin,
+    Places,
+    RowTable,
+    by_shard,
+    in_both,
+    in_memory,
+    of_whole,
+    places_of_images,
+)
 from wherein.layers import layers_of
 from wherein.layers.detected import DETECTED, is_detected
 from wherein.layers.local import LocalPoints
@@ -162,15 +173,12 @@ class StoredLayers:
 
     @cached_property
     def images(self) -> Ints:
-        """(n,) the catalogue's keys of the images that the method can find, by image_id.
-
-        One that a layer lacks is not among them: its row was damaged, and there was nothing to make it from again.
-        """
+        """(n,) the catalogue's keys of the images that the method can find, by image_id: all its layers have them."""
         images = self._places(self._layer(self.method.layer)).images
-        for kind in word_of(self.method).layers(self.method)[1:] if self.method.embeds else ():
-            for layer in layers_of(self.encoder, [kind]):
-                if layer.name in self.store.manifest.layers:
-                    images = _in_both(images, self._places(layer).images)
+        others = word_of(self.method).layers(self.method)[1:] if self.method.embeds else ()
+        for layer in layers_of(self.encoder, others):
+            if layer.name in self.store.manifest.layers:  # a damaged row may be gone for good
+                images = in_both(images, self._places(layer).images)
         return images
 
     @cached_property
@@ -216,8 +224,8 @@ class StoredLayers:
     def rows(self, kind: str) -> RowTable:
         """The rows of a layer, of the images that the method can find."""
         layer = self._layer(kind)
-        places = self._places(layer)
-        return RowTable(layer.name, self._of_images(places), self._cache, origin_of(self.store, layer.name, places))
+        origin = origin_of(self.store, layer.name, self._places(layer))
+        return RowTable(layer.name, self._of_images(layer), self._cache, origin)
 
     def whole(self) -> RowTable:
         """The embeddings of whole images alone, without their tiles."""
@@ -235,7 +243,7 @@ class StoredLayers:
     def patches(self) -> PatchGrids:
         """The stored patch grids."""
         layer = self._layer("patches")
-        places = self._of_images(self._places(layer))
+        places = self._of_images(layer)
         order = np.lexsort((places.rows[:, 2], places.rows[:, 1]))
         rows = places.rows[order]
         shards = [(self.store.array(layer.name, shard), rows[inside, 2]) for shard, inside in by_shard(rows)]
@@ -245,7 +253,7 @@ class StoredLayers:
     def cells(self, grid: Grid, kind: str) -> Cells:
         """The cells of a grid, from the layer of its crops or as means of the layer `cells`."""
         layer = self._layer(kind)
-        places = self._of_images(self._places(layer))
+        places = self._of_images(layer)
         return self._crops(layer, places) if kind == str(grid) else self._sixths(layer, places, grid)
 
     @property
@@ -255,7 +263,7 @@ class StoredLayers:
     def patches_beside(self) -> PatchesBeside | None:
         """What is kept beside the patches of a large collection; None of a small one."""
         layer = self._layer("patches")
-        places = self._of_images(self._places(layer)) if self._is_large else None
+        places = self._of_images(layer) if self._is_large else None
         basis = self.encoder.patch_basis
         return None if places is None else beside.patches_beside(self.store, layer.name, places, self.sample, basis)
 
@@ -264,7 +272,7 @@ class StoredLayers:
         layer = self._layer(kind)
         if kind == str(grid) or not self._is_large:
             return None
-        places = of_whole(self._of_images(self._places(layer)))
+        places = of_whole(self._of_images(layer))
         return beside.cells_beside(self.store, layer.name, places, self.sample, grid, self.cells(grid, kind).lengths)
 
     def whole_beside(self) -> Sequence[RoughPlaces] | None:
@@ -312,15 +320,9 @@ class StoredLayers:
     def _places(self, layer: Layer) -> Places:
         return beside.kept_places(self.store, layer.name)
 
-    def _of_images(self, places: Places) -> Places:
+    def _of_images(self, layer: Layer) -> Places:
         """The rows of the method's images alone, in their order."""
-        if np.array_equal(places.images, self.images):
-            return places
-        number = np.full(len(places.images), -1, np.int64)
-        number[_numbers(places.images, self.images)] = np.arange(len(self.images))
-        kept = np.flatnonzero(number[places.owners] >= 0)
-        boxes = [places.boxes[row] for row in kept.tolist()]
-        return Places(places.rows[kept], boxes, self.images, number[places.owners[kept]])
+        return places_of_images(self._places(layer), self.images)
 
     def _crops(self, layer: Layer, places: Places) -> Cells:
         images, dim = len(places.images), self.encoder.dim

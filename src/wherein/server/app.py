@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 import numpy as np
 from fastapi import APIRouter, FastAPI
-from fastapi.responses import FileResponse, RedirectResponse, Response
+from fastapi.responses import RedirectResponse, Response
 
 import wherein
 from wherein.errors import WhereinError
@@ -146,27 +146,28 @@ class _Counted:
 def _page() -> APIRouter:
     router = APIRouter(include_in_schema=False)
     folder = Path(str(files("wherein") / "web"))
-    known = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
+    # A quarter of a megabyte, kept in memory: reading it anew would take a thread's turn for every file of the page.
+    known = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
 
-    def send(name: str) -> FileResponse:
+    def send(name: str) -> Response:
         if name not in known:
             raise Problem(404, f"/{name}: there is nothing here. The page is at /, the routes are at /docs.")
-        return FileResponse(known[name], media_type=_TYPES[known[name].suffix], headers={"cache-control": "no-cache"})
+        return Response(known[name], media_type=_TYPES[Path(name).suffix], headers={"cache-control": "no-cache"})
 
     @router.get("/")
-    def page() -> Response:
+    async def page() -> Response:
         return send("index.html")
 
     @router.get("/docs")
-    def docs() -> Response:
+    async def docs() -> Response:
         return send("docs.html")
 
     @router.get("/favicon.ico")
-    def icon() -> Response:
+    async def icon() -> Response:
         return RedirectResponse("/web/icon.svg", 308)
 
     @router.get("/web/{name}")
-    def part(name: str) -> Response:
+    async def part(name: str) -> Response:
         return send(name)
 
     return router

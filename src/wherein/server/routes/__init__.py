@@ -30,29 +30,32 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {
 """The answers that every route may give instead of its own, for the documentation."""
 
 
-def library_of(request: Request) -> Library:
+# These are asynchronous so that they are called where requests are read: one in a thread would wait for a free one, and
+# a server whose threads are all at work could not even say that it is well.
+async def library_of(request: Request) -> Library:
     """The served collections."""
     found: Library = request.app.state.library
     return found
 
 
-def jobs_of(request: Request) -> Jobs:
+async def jobs_of(request: Request) -> Jobs:
     """The index jobs."""
     found: Jobs = request.app.state.jobs
     return found
 
 
-def thumbs_of(request: Request) -> Thumbs:
+async def thumbs_of(request: Request) -> Thumbs:
     """The thumbnails in memory."""
     found: Thumbs = request.app.state.thumbs
     return found
 
 
-def served_of(
+async def served_of(
     request: Request, name: Annotated[str, Path(max_length=200, description="The collection's name")]
 ) -> Served:
     """The collection that the path names."""
-    return library_of(request).get(name)
+    library: Library = request.app.state.library
+    return library.get(name)
 
 
 LibraryHere = Annotated[Library, Depends(library_of)]
