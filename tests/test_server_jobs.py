@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 import wherein
 from wherein.encoders.toy import ToyEncoder
 from wherein.images.image import Pixels
+from wherein.server import streams
+from wherein.values.records import Progress
 
 Serve = Callable[..., str]
 Paint = Callable[..., Path]
@@ -80,6 +83,43 @@ def test_a_cancelled_job_keeps_what_it_did_and_goes_on(
     *_, last = events(http, again["id"])
     assert (last["state"], last["report"]["unchanged"]) == ("done", kept)
     assert http.get("/collections/pictures").json()["images"] == 204
+
+
+def test_streams_of_events_are_bounded_and_given_back(
+    http: httpx.Client, folder: Path, paint: Paint, slow: threading.Event
+) -> None:
+    many(folder, paint, 40)
+    job = http.post("/jobs", json={"folder": str(folder), "collection": "pictures"}).json()
+    path = f"/jobs/{job['id']}/events"
+    with ExitStack() as followers:
+        for _ in range(streams.EACH):
+            assert followers.enter_context(http.stream("GET", path)).status_code == 200
+        refused = http.get(path)
+        assert (refused.status_code, refused.json()["error"]["kind"]) == (503, "Busy")
+        assert f"wherein_event_streams {streams.EACH}\n" in http.get("/metrics").text
+        assert http.get(f"/jobs/{job['id']}").status_code == 200
+    while "wherein_event_streams 0\n" not in http.get("/metrics").text:
+        time.sleep(0.02)
+    slow.set()
+    *_, last = events(http, job["id"])
+    assert last["state"] == "done"
+
+
+def test_a_stream_ends_in_time_and_the_client_opens_another(
+    served: str, folder: Path, paint: Paint, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "SECONDS", 0.2)
+    many(folder, paint, 40)
+    steps = list[Progress]()
+
+    def step(progress: Progress) -> None:
+        steps.append(progress)
+        if len(steps) > 3:  # every stream sends at least once
+            slow.set()
+
+    report = wherein.connect(served).add(folder, on_progress=step)
+    assert (report.added, steps[-1].done) == (40, steps[-1].total)
+    assert len(steps) > 3
 
 
 def test_one_job_at_a_time(http: httpx.Client, folder: Path, paint: Paint, slow: threading.Event) -> None:

@@ -1,10 +1,12 @@
 """One slow request holds nobody up: lanes, deadlines, and clients that leave."""
 
 import json
+import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,46 @@ def asked(address: str) -> socket.socket:
     head = f"POST {HERE}/search HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
     client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
     return client
+
+
+def test_metrics_say_how_many_wait_in_each_lane(gate: Gate, folder: Path, serve: Serve) -> None:
+    address = serve(folder)
+
+    def depth(lane: str) -> str:
+        told = httpx.get(f"{address}/api/v1/metrics", trust_env=False).text
+        found: list[str] = re.findall(rf'wherein_lane_depth{{collection="pictures",lane="{lane}"}} (\d+)', told)
+        return found[0]
+
+    waiting = [asked(address) for _ in range(3)]
+    while depth("slow") != "3":
+        time.sleep(0.01)
+    assert depth("quick") == "0"
+    for client in waiting:
+        client.close()
+    gate.opened.set()
+    while depth("slow") != "0":
+        time.sleep(0.01)
+
+
+def test_a_server_whose_threads_are_all_at_work_answers_what_needs_none(
+    collection: wherein.Collection, folder: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection.add(folder)
+    address, opened = serve(folder), threading.Event()
+    many = 41  # one more than there are threads for calls that wait
+    monkeypatch.setattr(wherein.Collection, "tag", lambda *_: opened.wait(30))
+    with ThreadPoolExecutor(many) as clients:
+        for _ in range(many):
+            body = {"tag": "mine", "image_ids": ["red.png"]}
+            clients.submit(httpx.post, f"{address}{HERE}/tag", json=body, trust_env=False, timeout=60)
+        try:
+            while f"wherein_requests_running {many + 1}" not in httpx.get(f"{address}/api/v1/metrics", timeout=5).text:
+                time.sleep(0.01)
+            for path in ("/api/v1/health", "/", "/api/v1/collections", f"{HERE}/info"):
+                assert httpx.get(f"{address}{path}", trust_env=False, timeout=5).status_code == 200
+            assert post(address, QUICK, timeout=5).status_code == 200
+        finally:
+            opened.set()
 
 
 def test_searches_that_were_given_up_hold_nobody_up(gate: Gate, folder: Path, serve: Serve) -> None:

@@ -243,9 +243,10 @@ class RemoteCollection(RemoteLearning):
         """The report of a job when it has ended; it is cancelled when this side is interrupted."""
         path = f"/jobs/{job['id']}"
         try:
-            for now in self._door.events(f"{path}/events"):
-                job = now
-                on_progress(Progress(now["done"], now["total"]))
+            while job["state"] == "running":  # a stream ends after some minutes, whether the job has or not
+                for now in self._door.events(f"{path}/events"):
+                    job = now
+                    on_progress(Progress(now["done"], now["total"]))
         except BaseException:
             self._door.json("POST", f"{path}/cancel")
             raise

@@ -41,6 +41,7 @@ from wherein.server.routes import (
 )
 from wherein.server.settings import Settings
 from wherein.server.shapes import ErrorAnswer
+from wherein.server.streams import Streams
 from wherein.server.thumbs import QuickThumbs, Thumbs
 
 _TYPES: Final = {
@@ -98,6 +99,7 @@ def create_app(folders: Sequence[Path], settings: Settings | None = None) -> Fas
     )
     counted = status.Requests()
     app.state.library, app.state.jobs, app.state.thumbs, app.state.requests = library, running, Thumbs(), counted
+    app.state.streams = Streams()
     api = APIRouter(prefix="/api/v1", responses=ERRORS)
     for group in _ROUTES:
         api.include_router(group.router)

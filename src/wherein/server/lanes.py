@@ -56,9 +56,14 @@ class Lane:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._limits = set[Limit]()
 
+    @property
+    def depth(self) -> int:
+        """Calls that run or wait."""
+        return len(self._limits)
+
     async def run(self, call: Callable[[Collection], T], *, seconds: float | None) -> T:
         """Call with the handle when it is its turn; given up when the client leaves, or `seconds` have passed."""
-        if len(self._limits) > WAITING_MOST:
+        if self.depth > WAITING_MOST:
             raise Problem(503, f"{WAITING_MOST} requests wait here already. Ask again in a moment.", kind="Busy")
         limit = Limit(seconds=seconds)
         self._limits.add(limit)

@@ -100,6 +100,10 @@ class Served:
             raise Problem(422, "index milvus: only the address that this server was started with (--index) is asked.")
         return name
 
+    def depths(self) -> dict[str, int]:
+        """Calls that run or wait in each lane."""
+        return {"quick": self._quick.depth, "slow": self._slow.depth, "read": self._read.depth}
+
     async def searching(self, call: Callable[[Collection], T], *, method: str = "", unhurried: bool = False) -> T:
         """Run a search by that method, in the seconds a search may take; one that is `unhurried` may take longer.
 

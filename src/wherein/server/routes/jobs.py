@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from wherein.server.job_shapes import FolderOut, JobIn, JobOut
 from wherein.server.jobs import Job
 from wherein.server.routes import JobsHere, LibraryHere
+from wherein.server.streams import Streams
 from wherein.values.address import Location, inside
 
 router = APIRouter(tags=["index jobs"])
@@ -81,8 +82,10 @@ def resume(running: JobsHere, job_id: str) -> JobOut:
     responses={200: {"content": {"text/event-stream": {}}, "description": "Events `progress`, each a job"}},
 )
 async def events(running: JobsHere, job_id: str, request: Request) -> StreamingResponse:
-    """Server-sent events: the job whenever it changed, until it has ended."""
-    return StreamingResponse(_events(running.get(job_id), request), media_type="text/event-stream")
+    """Server-sent events: the job whenever it changed, until it has ended; after ten minutes ask again."""
+    streams: Streams = request.app.state.streams
+    client = "" if request.client is None else request.client.host
+    return streams.answer(_events(running.get(job_id), request), client=client)
 
 
 async def _events(job: Job, request: Request) -> AsyncIterator[bytes]:
@@ -90,9 +93,8 @@ async def _events(job: Job, request: Request) -> AsyncIterator[bytes]:
     while not await request.is_disconnected():
         now = job.out()
         text = now.model_dump_json()
-        if text != last:
-            yield f"event: progress\ndata: {text}\n\n".encode()
-            last = text
+        yield f"event: progress\ndata: {text}\n\n".encode() if text != last else b""
+        last = text
         if now.state != "running":
             return
         await anyio.sleep(_TICK)

@@ -65,11 +65,24 @@ async def metrics(request: Request, library: LibraryHere, jobs: JobsHere, thumbs
         f"wherein_collections {len(library.names())}",
         "# TYPE wherein_jobs gauge",
         *(f'wherein_jobs{{state="{state}"}} {count}' for state, count in sorted(states.items())),
+        "# TYPE wherein_event_streams gauge",
+        f"wherein_event_streams {len(request.app.state.streams)}",
+        "# TYPE wherein_lane_depth gauge",
+        *(
+            f'wherein_lane_depth{{collection="{_label(name)}",lane="{lane}"}} {depth}'
+            for name in library.names()
+            for lane, depth in library.get(name).depths().items()
+        ),
         "# TYPE wherein_thumbs_total counter",
         f'wherein_thumbs_total{{from="memory"}} {thumbs.hits}',
         f'wherein_thumbs_total{{from="collection"}} {thumbs.misses}',
     ]
     return PlainTextResponse("\n".join(lines) + "\n")
+
+
+def _label(text: str) -> str:
+    """A text as Prometheus reads it between quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _process_lines() -> list[str]:
