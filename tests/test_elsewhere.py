@@ -268,6 +268,52 @@ def test_memory_and_the_web(folder: Path, tmp_path: Path, did: Did) -> None:
         server.shutdown()
 
 
+@pytest.mark.parametrize("listed", [True, False], ids=["from the first", "once it was listed"])
+def test_a_web_server_leads_to_no_other(folder: Path, tmp_path: Path, did: Did, listed: bool) -> None:
+    reached = list[str]()
+
+    class Inner(SimpleHTTPRequestHandler):
+        """What only this machine may ask."""
+
+        def do_GET(self) -> None:
+            reached.append(self.path)
+            self.send_error(404)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None: ...
+
+    class Outer(SimpleHTTPRequestHandler):
+        """A stranger's server, one of whose images is said to be elsewhere, and one at another place of its own."""
+
+        def send_head(self) -> Any:
+            moved = {"/blue.png": "/holiday/half.png"}
+            if listed or self.command == "GET":
+                moved["/red.png"] = f"http://127.0.0.1:{inner.server_port}/secret.png"
+            if self.path in moved:
+                self.send_response(302)
+                self.send_header("location", moved[self.path])
+                self.end_headers()
+                return None
+            return super().send_head()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), Inner) as inner,
+        ThreadingHTTPServer(("127.0.0.1", 0), partial(Outer, directory=str(folder))) as outer,
+    ):
+        for server in (inner, outer):
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        with wherein.open(tmp_path / "web", create=True, encoder="toy") as made:
+            report = made.add(f"http://127.0.0.1:{outer.server_port}/")
+            assert [skip.path.rpartition("/")[2] for skip in report.skipped] == ["red.png"]
+            assert set(made.image_ids()) == {"blue.png", "holiday/half.png", "holiday/third.png"}
+        inner.shutdown()
+        outer.shutdown()
+    assert reached == []
+
+
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that signs itself, and its key."""

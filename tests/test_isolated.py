@@ -181,6 +181,15 @@ def test_a_large_scan_in_black_and_white_is_indexed() -> None:
     assert (image.full_wh, image.size_wh) == ((20_000, 12_000), (10_000, 6_000))
 
 
+def test_an_image_that_memory_does_not_hold_says_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(image_module, "_from_bytes", full)
+    with pytest.raises(OversizedImage, match=r"scan\.tif: .* Re-save it compressed"):
+        decode(b"II*\0", name="scan.tif")
+
+
 # --- what is sent to search with -------------------------------------------------------------------------
 
 

@@ -71,7 +71,7 @@ class RemoteFolder:
             raise MissingExtra(f"{url}: needs an extra (fsspec is missing): pip install 'wherein[scale]'.") from None
         self.url, self._failed = url, failed
         try:
-            self._files, self._root = url_to_fs(url)
+            self._files, self._root = url_to_fs(url, **(_web_options() if url.startswith("http") else {}))
         except ImportError as error:
             missing = getattr(error.__cause__, "name", None) or "wherein[scale]"  # fsspec says which on the way
             raise MissingExtra(f"{url}: needs a library ({_told(error)}): pip install '{missing}'.") from None
@@ -210,6 +210,26 @@ class RemoteFolder:
         if waiting is None:
             return getattr(self._files, act)(*words, **options)
         return sync(self._files.loop, waiting, *words, timeout=seconds, **options)
+
+
+@cache
+def _web_options() -> dict[str, Any]:
+    """How web servers are asked: what they redirect to is followed on the same server alone."""
+    from aiohttp import TraceConfig
+
+    async def follow(_session: Any, _context: Any, asked: Any) -> None:
+        meant = asked.response.url.join(type(asked.url)(asked.response.headers["Location"]))
+        safer = (asked.url.scheme, meant.scheme) == ("http", "https")
+        if meant.host != asked.url.host or not (
+            safer or (meant.scheme, meant.port) == (asked.url.scheme, asked.url.port)
+        ):
+            raise PermissionError(
+                errno.EACCES, f"leads elsewhere, to {meant.scheme}://{meant.host}, which nobody named"
+            )
+
+    traced = TraceConfig()
+    traced.on_request_redirect.append(follow)
+    return {"client_kwargs": {"trace_configs": [traced]}}
 
 
 @cache

@@ -137,7 +137,10 @@ def decode(
     except InputError:
         raise
     except MemoryError:
-        raise OversizedImage(f"{where}: not enough memory to decode it; lower max_pixels.") from None
+        raise OversizedImage(
+            f"{where}: its file and its pixels together take more memory than there is for one image. "
+            "Re-save it compressed (LZW, ZIP or JPEG) or smaller."
+        ) from None
     except Exception as error:  # decoders raise nearly anything on broken files
         raise UnreadableImage(f"{where}: cannot be decoded ({_reason(error)}). Re-save or re-copy the file.") from error
 
