@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -81,27 +80,6 @@ def test_metrics_say_how_many_wait_in_each_lane(gate: Gate, folder: Path, serve:
     gate.opened.set()
     while depth("slow") != "0":
         time.sleep(0.01)
-
-
-def test_a_server_whose_threads_are_all_at_work_answers_what_needs_none(
-    collection: wherein.Collection, folder: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collection.add(folder)
-    address, opened = serve(folder), threading.Event()
-    many = 41  # one more than there are threads for calls that wait
-    monkeypatch.setattr(wherein.Collection, "tag", lambda *_: opened.wait(30))
-    with ThreadPoolExecutor(many) as clients:
-        for _ in range(many):
-            body = {"tag": "mine", "image_ids": ["red.png"]}
-            clients.submit(httpx.post, f"{address}{HERE}/tag", json=body, trust_env=False, timeout=60)
-        try:
-            while f"wherein_requests_running {many + 1}" not in httpx.get(f"{address}/api/v1/metrics", timeout=5).text:
-                time.sleep(0.01)
-            for path in ("/api/v1/health", "/", "/api/v1/collections", f"{HERE}/info"):
-                assert httpx.get(f"{address}{path}", trust_env=False, timeout=5).status_code == 200
-            assert post(address, QUICK, timeout=5).status_code == 200
-        finally:
-            opened.set()
 
 
 def test_searches_that_were_given_up_hold_nobody_up(gate: Gate, folder: Path, serve: Serve) -> None:

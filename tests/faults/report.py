@@ -1,4 +1,4 @@
-"""Write docs/reliability.md from the figures of a long run: python tests/faults/report.py FIGURES.json"""
+"""Write docs/reliability.md from the figures of a long run, or of its parts: report.py FIGURES.json …"""
 
 import json
 import sys
@@ -9,7 +9,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 HEAD = """# Reliability, as measured
 
 Written by `./check --long` (`tests/faults/report.py`); every line is a harness in `tests/faults/`, and its short form
-runs in `./check`.
+runs in `./check`. Parts may be run apart (`WHEREIN_LONG=1 WHEREIN_FIGURES=FILE pytest tests/faults/test_kills.py`)
+and joined (`python tests/faults/report.py FILE …`); what has no line here was not run then.
 
 | what was tried | how often | what came of it |
 |---|---|---|
@@ -40,9 +41,11 @@ def line(name: str, found: dict[str, Any]) -> str:
 
 def main() -> None:
     """Write the page."""
-    figures: dict[str, dict[str, Any]] = json.loads(Path(sys.argv[1]).read_text())
+    figures = dict[str, dict[str, Any]]()
+    for path in sys.argv[1:]:
+        figures |= json.loads(Path(path).read_text())
     rows = [line(name, found) for name, found in sorted(figures.items())]
-    struck = sum(found["tries"] for name, found in figures.items() if name.startswith(("struck", "killed")))
+    struck = sum(found["tries"] for name, found in figures.items() if name.startswith(("struck", "killed", "cut")))
     lost = sum(found.get("lost", 0) for found in figures.values())
     foot = f"\nKills, cuts and failed writes in all: {struck:,}; collections that lost committed work: {lost}.\n"
     PAGE.write_text(HEAD + "\n".join(rows) + "\n" + foot)
