@@ -205,6 +205,8 @@ def size_lines(
         known = {**rows, **photos}
         chosen = answers + list(photos)[: len(photos) - len(answers)]
         lines.append(_size_row([(chosen, asks)], model, texts, known, bank, training_rows(held)))
+    else:
+        lines.append("\nThe largest library was left out of this run (`--many 0`).")
     return lines
 
 

@@ -62,7 +62,8 @@ def page(
         names = [name for own, name in judged if own == kind]
         model = models[kind]
         told = ", ".join(f"{sign} × {weight:.2f}" for sign, weight in zip(weights[kind], model.weights, strict=True))
-        lines += [f"\n## {kind}\n", f"Shipped: log odds = {model.offset:.2f} + {told}.\n"]
+        part = "" if model.believed == 1.0 else f" Of odds above even, {model.believed:.1f} is believed."
+        lines += [f"\n## {kind}\n", f"Shipped: log odds = {model.offset:.2f} + {told}.{part}\n"]
         names = [name for name in names if "absent" not in name]
         lines += _table(kind, names, judged, said)
         lines += _reliability([(said[kind, name], judged[kind, name]) for name in names])
