@@ -38,7 +38,8 @@ def taught(*, at: Box) -> tuple[np.ndarray[Any, np.dtype[np.float32]], tuple[str
 def test_boxes_teach_what_patches_look_like() -> None:
     found, labels = taught(at=WHERE)
     assert labels == ("mark",)
-    assert float(found[0, 0]) > 0.8
+    assert float(found[0, 0]) > 0.6, "the mark"
+    assert float(found[0, 5]) > 0.6, "and what whole images are compared with"
 
 
 def test_boxes_of_nothing_in_particular_change_nothing() -> None:

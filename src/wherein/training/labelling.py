@@ -17,6 +17,7 @@ from wherein.errors import InputError, did_you_mean
 from wherein.options import DEFAULT_CUT, Asked, Filters, only_filters, require_tag, whole_number
 from wherein.search.calibrate import ODDS, source_of
 from wherein.search.decide import shown
+from wherein.search.head import CURVE_LEAST
 from wherein.search.scorers import RowScorer
 from wherein.training.encoder import TrainedEncoder
 from wherein.training.learning import Learning
@@ -86,7 +87,8 @@ class Labelling(Learning):
         for label in wanted:
             scored = self._scored(encoder, label, frozenset(names))
             if scored.confidences is None:
-                notes += (f"{label}: has no confidence yet, so nothing is predicted; give it more examples.",)
+                needed = f"{CURVE_LEAST} right and {CURVE_LEAST} wrong ones, of all labels together"
+                notes += (f"{label}: has no confidence yet, so nothing is predicted; give more examples: {needed}.",)
                 continue
             mine = self._predicted(label, scored, names, least=min_confidence)
             found += mine

@@ -1,7 +1,8 @@
 """What the boxes of examples teach: for each label a vector that is compared with patches instead of whole images.
 
-Right are the mean patches under a label's boxes, wrong some patches of images that do not show it. Where boxes that are
-held out stand lower among the wrong patches than by the vector of whole images, that one is kept.
+Right are the mean patches under a label's boxes, wrong some patches of images that do not show it. What is learnt and
+the vector of whole images count alike: by the boxes alone places are found as well, but images are ranked worse. Where
+boxes that are held out stand lower among the wrong patches than by the vector of whole images, that one is kept.
 """
 
 from __future__ import annotations
@@ -71,6 +72,6 @@ def place_vectors(
         learnt = seen.plus(said, 0.0 if text is None else told_by(text, right, usual))
         by_whole = standings((right @ vectors[label])[:, None] - not_meant @ vectors[label])
         if float(learnt.standings().mean()) >= float(by_whole.mean()):
-            found[label] = unit(learnt.vector)
+            found[label] = unit(vectors[label] + unit(learnt.vector))
             taught.append(examples.labels[label])
     return found, tuple(taught)
