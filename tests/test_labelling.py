@@ -208,7 +208,7 @@ def test_a_served_collection_trains_marks_and_forgets(folder: Path, serve: Calla
 
 
 def test_ctrl_c_ends_a_training_and_the_same_command_goes_on(folder: Path, tmp_path: Path) -> None:
-    labels = range(120)  # enough that it is at work for seconds
+    labels = range(1200)  # enough that it is at work for seconds
     images = [{"id": n, "file_name": f"red{n}.png", "width": 64, "height": 64} for n in range(8)]
     document = {
         "images": images,
