@@ -138,7 +138,8 @@ def _measured(figures: dict[str, Any]) -> list[str]:
             "## The same hits from elsewhere",
             "",
             "`python benchmarks/cluster.py search`: rows of random directions, the hardest case for lists of rows; on two cores that",
-            "others used too, the server on the same two. Scores are always those of the collection's own rows.",
+            "others used too, the server on the same two; a request may take 120 s here (10 s elsewhere). Scores are always those of",
+            "the collection's own rows.",
             "",
             *lines,
         ]
