@@ -82,6 +82,32 @@ def test_metrics_say_how_many_wait_in_each_lane(gate: Gate, folder: Path, serve:
         time.sleep(0.01)
 
 
+def test_a_server_whose_threads_are_all_at_work_answers_what_needs_none(
+    collection: wherein.Collection, folder: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection.add(folder)
+    address, opened = serve(folder), threading.Event()
+    host, port = address.removeprefix("http://").split(":")
+    monkeypatch.setattr(wherein.Collection, "tag", lambda *_: opened.wait())
+    body = json.dumps({"tag": "mine", "image_ids": ["red.png"]}).encode()
+    head = f"POST {HERE}/tags HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+    many = 41  # one more than there are threads for calls that wait
+    clients = [socket.create_connection((host, int(port))) for _ in range(many)]
+    try:
+        for client in clients:
+            client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        with httpx.Client(base_url=address, trust_env=False, timeout=20) as http:
+            while f"wherein_requests_running {many + 1}" not in http.get("/api/v1/metrics").text:
+                time.sleep(0.01)
+            for path in ("/api/v1/health", "/", "/api/v1/collections", f"{HERE}/info"):
+                assert http.get(path).status_code == 200
+            assert http.post(f"{HERE}/search", json=QUICK).status_code == 200
+    finally:
+        opened.set()
+        for client in clients:
+            client.close()
+
+
 def test_searches_that_were_given_up_hold_nobody_up(gate: Gate, folder: Path, serve: Serve) -> None:
     address = serve(folder)
     abandoned = [asked(address) for _ in range(6)]
