@@ -36,8 +36,8 @@ UNLABELLED: Final = 0.2
 """What all unlabelled images together count beside the wrong examples, which count the rest of 1."""
 TELLING: Final = 0.2
 """What a text adds for each standard deviation that it ranks the right examples above what is usual, where a right
-example has 1 and a wrong one −1. Chosen with the next three on every set of `benchmarks/learning.py`, also on those that
-its page reports."""
+example has 1 and a wrong one −1. Chosen with the next three on every set of `benchmarks/learning.py`, also on those
+that its page reports."""
 STEADY: Final = 0.5
 """What is added to the variance of how a text ranks the right examples, in the same units: a few tell it badly."""
 TEXT_MOST: Final = 0.8
