@@ -1,9 +1,9 @@
 """The executor that indexes with threads of this process: decode ahead, encode, write behind.
 
 A few equal workers share one rule: encode when a batch is ready, else have the next file decoded. No core waits for
-another stage, and none is oversubscribed, because every encoder call runs on the one thread that makes it. There is one
-worker more than was asked for: files are decoded in processes of their own, and while one worker waits for such a
-process, another has work for its core.
+another stage, and none is oversubscribed, because every encoder call runs on the one thread that makes it. Of
+several workers there is one more than was asked for: files are decoded in processes of their own, and while one worker
+waits for such a process, another has work for its core. One worker alone keeps the order of the files.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from wherein.values.records import FileRecord
 
 
 class Threads:
-    """So many workers, each a thread, and one for those that wait."""
+    """So many workers, each a thread, and one more where there are several."""
 
     def __init__(self, *, workers: int) -> None:
-        self._workers = workers + 1
+        self._workers = workers + 1 if workers > 1 else 1
 
     def run(
         self, stages: Stages, tasks: Iterable[IndexTask], *, known: Callable[[FileRecord], bool]

@@ -58,7 +58,7 @@ COMMON_THINGS: Final = (
     *("a sign", "text", "a drawing", "a logo", "a pattern", "stones", "sand", "snow", "fire", "stars"),
 )
 """Fifty things that photographs show, of every kind: what words are weighed against where there is no collection."""
-RIVALS: Final = 4
+RIVALS: Final = 3
 """How many common things may name a region better than the words that are found there: fewer than one in ten.
 
 Chosen on the demonstration's photographs, as `test_words_are_found_only_where_they_are_shown` checks.
