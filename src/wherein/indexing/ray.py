@@ -154,6 +154,11 @@ class _Actor:
     has: dict[Any, tuple[int, _Chunk, bool]] = field(default_factory=dict)
     """What it was asked for → (number, chunk, whether it was read already)."""
 
+    @property
+    def has_suspect(self) -> bool:
+        """Whether it has a chunk that a worker was lost over."""
+        return any(chunk.lost for _, chunk, _ in self.has.values())
+
 
 class _Run:
     """One run over some tasks."""
@@ -191,7 +196,7 @@ class _Run:
         for turn in range(AHEAD):
             for place in range(self._workers):
                 known = actors[place] if place < len(actors) else None
-                if known is not None and (known.starting is not None or len(known.has) > turn):
+                if known is not None and (known.starting is not None or len(known.has) > turn or known.has_suspect):
                     continue
                 chunk = self._next()
                 if chunk is None:
@@ -199,6 +204,9 @@ class _Run:
                 if known is None:  # others may do it before this one runs
                     handle = self._start(self._stages)
                     actors.append(_Actor(handle, handle.ready.remote()))
+                    waiting.append(chunk)
+                    continue
+                if chunk.lost and known.has:  # what may end a worker is alone with it, so that nothing else is blamed
                     waiting.append(chunk)
                     continue
                 self._number += 1
@@ -253,7 +261,10 @@ class _Run:
         actor.has[made] = (number, _Chunk(left, chunk.lost, asked=True), True)
 
     def _dealt_again(self, gone: _Actor) -> Iterator[Outcome]:
-        """What a lost worker still had: it worked in order, so it was lost over the first that it did not finish."""
+        """What a lost worker still had: it worked in order, so it was lost over the first that it did not finish.
+
+        Or over the next, where the answer to that one was lost on its way; so what is blamed is tried again alone.
+        """
         blamed = False
         for asked, (_, chunk, was_read) in gone.has.items():
             try:
