@@ -122,7 +122,6 @@ def test_a_file_that_ends_its_workers_is_left_out(
     pictures: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "CHUNK", 3)
-    monkeypatch.setattr(executor, "TRIES", 2)
     cluster.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     names = [f"{number:03}.png" for number in range(12)]
     tasks = [IndexTask(FileRecord("", name, 0, 0), name, pictures / name) for name in names]

@@ -28,7 +28,7 @@ CHUNK: Final = 32
 AHEAD: Final = 2
 """Chunks that each worker has at once, so that it reads on while the driver commits."""
 TRIES: Final = 3
-"""Workers that a chunk may outlive; then its files are tried one by one, and one that is alone is left out."""
+"""Workers that a chunk may end; then its files are tried one by one, and one that ends two more alone is left out."""
 _STORE_BYTES: Final = 512 << 20
 """Shared memory of a Ray that is started here: a hundred chunks."""
 _WAIT_SECONDS: Final = 1.0
@@ -279,7 +279,7 @@ class _Run:
             if lost < TRIES and chunk.tasks:
                 self._again.append(_Chunk(chunk.tasks, lost, chunk.asked))
             elif len(chunk.tasks) > 1:
-                self._again.extend(_Chunk([task], TRIES - 1, chunk.asked) for task in chunk.tasks)
+                self._again.extend(_Chunk([task], 1, chunk.asked) for task in chunk.tasks)
             else:
                 yield from (Skipped(task.file, _ENDS_WORKERS, False) for task in chunk.tasks)
 
