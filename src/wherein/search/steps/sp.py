@@ -70,7 +70,7 @@ def without_unverified_words(context: Context, ranked: Ranked, checked: Sequence
     Words propose what is verified. Where keypoints then do not agree, what two pictures share is texture, so that the
     ranking is never worse than the encoder's own for it: its best stand in it too, whatever words had proposed.
     """
-    if not isinstance(ranked.source, FusedSource):
+    if context.method.words is None or not isinstance(ranked.source, FusedSource):
         return replace(ranked, candidates=ordered(checked, by_score=True))
     plain = FusedSource(ranked.source.embedding)
     known = {one.image: one for one in checked}
