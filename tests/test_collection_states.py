@@ -2,7 +2,10 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import wherein
 from wherein import Box, Part, Ranking
+from wherein.options import Options
 
 NAMES = ("a.png", "b.png", "film.mp4", "deep/c.png", "d.png", "deep/film.mp4", "e.png")
 CONTENTS = range(4)
@@ -40,6 +44,12 @@ WORDS = {
     "ENCODER+vlad+dba": ("local",),
 }
 """Search words and kernels, and the layers that each needs beside `global`."""
+COMMANDS = {
+    "index": ["index", "FOLDER"],
+    "check": ["check", "-c", "FOLDER"],
+    "compact": ["compact", "-c", "FOLDER"],
+}
+"""What other processes do to the collection while it is open here."""
 
 
 def draw(content: int) -> PIL.Image.Image:
@@ -95,6 +105,7 @@ class Collections(RuleBasedStateMachine):
         self.layers = layers
         self.removed: set[str] = set()
         self.encoder = "toy"
+        self.taught_to = ""
         with wherein.open(self.folder, create=True, encoder="toy") as made:
             made.add(self.folder, layers=("global", *sorted(layers)))
         self.collection = wherein.open(self.folder)
@@ -187,6 +198,40 @@ class Collections(RuleBasedStateMachine):
         self.collection.add(encoder=encoder, layers=("global", *sorted(self.layers)))
         self.encoder = self.collection.encoder
 
+    @rule(index=st.sampled_from(["exact", "compressed", "compressed:2", "auto"]))
+    def choose_index(self, index: str) -> None:
+        self.collection.add(index=index)
+
+    @precondition(lambda self: len(self.collection.image_ids()) > 3)
+    @rule()
+    def teach(self) -> None:
+        """Two labels are learnt from tags; they must rank whatever comes later."""
+        images = self.collection.image_ids()
+        for number, label in enumerate(("even", "odd")):
+            self.collection.untag(label, self.collection.image_ids(tags=[label]))
+            self.collection.tag(label, images[number::2])
+        self.collection.train("taught", labels=["even", "odd"])
+        self.taught_to = self.encoder
+
+    def _started(self, command: str) -> subprocess.Popen[bytes]:
+        words = [word.replace("FOLDER", str(self.folder)) for word in COMMANDS[command]]
+        return subprocess.Popen(
+            [sys.executable, "-m", "wherein", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+
+    @rule(command=st.sampled_from(sorted(COMMANDS)))
+    def another_process_changes_it(self, command: str) -> None:
+        other = self._started(command)
+        said, _ = other.communicate(timeout=120)
+        assert other.returncode == 0, said.decode()
+
+    @rule(command=st.sampled_from(sorted(COMMANDS)), tenths=st.integers(min_value=4, max_value=14))
+    def another_process_is_killed(self, command: str, tenths: int) -> None:
+        other = self._started(command)
+        time.sleep(tenths / 10)
+        other.kill()
+        other.communicate()
+
     @rule(content=st.sampled_from(CONTENTS))
     def answers_as_one_built_afresh(self, content: int) -> None:
         self.collection.add()
@@ -203,7 +248,16 @@ class Collections(RuleBasedStateMachine):
             assert sorted({*map(file_of, other.image_ids())}) == self._there()
             for word in (word for word, needed in WORDS.items() if self.layers.issuperset(needed)):
                 self._compare(other, word.replace("ENCODER", self.encoder), content)
+            if self.taught_to == self.encoder:
+                self._compare_labels(other)
         shutil.rmtree(fresh)
+
+    def _compare_labels(self, other: wherein.Collection) -> None:
+        shutil.copytree(self.collection.folder / "kept" / "trained", other.folder / "kept" / "trained")
+        for label in ("even", "odd"):
+            options: Options = {"method": f"{self.encoder}:taught", "k": 20, "frames": True}
+            mine, theirs = (one.search(f"label:{label}", **options) for one in (self.collection, other))
+            assert told(mine) == pytest.approx(told(theirs), abs=1e-4), label
 
     def _compare(self, other: wherein.Collection, method: str, content: int) -> None:
         whole = draw(content)

@@ -1,6 +1,9 @@
 """Heads: what a few examples teach, what bad labels are told, and that a stopped training goes on."""
 
+import io
 import json
+import shutil
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +147,57 @@ def coco(entries: dict[str, list[tuple[str, list[float] | None]]]) -> dict[str, 
         "categories": [{"id": n, "name": name} for n, name in enumerate(names)],
         "annotations": annotations,
     }
+
+
+def test_links_in_what_was_trained_are_neither_exported_nor_backed_up(
+    collection: wherein.Collection, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("nobody may know")
+    tag_two_each(collection)
+    collection.train("mood")
+    (collection.folder / "kept" / "trained" / "mood" / "extra.txt").symlink_to(secret)
+    (collection.folder / "kept" / "trained" / "elsewhere").symlink_to(tmp_path)
+    with zipfile.ZipFile(io.BytesIO(collection.export_trained("mood"))) as archive:
+        assert sorted(archive.namelist()) == ["card.json", "numbers.npz"]
+    collection.backup(tmp_path / "backup")
+    assert not list((tmp_path / "backup").rglob("*.txt"))
+
+
+def test_damaged_numbers_are_told_and_come_back(collection: wherein.Collection) -> None:
+    tag_two_each(collection)
+    collection.train("mood")
+    (numbers,) = (collection.folder / "kept" / "trained" / "mood").glob("*.npz")
+    before = [hit.score for hit in collection.search("label:warm", method="toy:mood")]
+    data = bytearray(numbers.read_bytes())
+    data[len(data) // 2] ^= 4
+    numbers.write_bytes(data)
+    with wherein.open(collection.folder) as opened, pytest.raises(InputError, match="brings it back from its copy"):
+        opened.search("label:warm", method="toy:mood")
+    assert collection.check().broken == (numbers,)
+    with wherein.open(collection.folder) as opened:
+        assert [hit.score for hit in opened.search("label:warm", method="toy:mood")] == before
+
+
+def test_what_an_older_version_trained_is_read_and_replaced(collection: wherein.Collection) -> None:
+    tag_two_each(collection)
+    collection.train("mood")
+    folder = collection.folder / "kept" / "trained" / "mood"
+    (numbers,) = folder.glob("*.npz")
+    numbers.rename(folder / "numbers.npz")
+    document = json.loads((folder / "card.json").read_text())
+    del document["files"]
+    (folder / "card.json").write_text(json.dumps(document))
+    shutil.rmtree(collection.folder / "copies" / "kept" / "trained")
+    with wherein.open(collection.folder) as opened:
+        assert len(opened.search("label:warm", method="toy:mood")) > 0
+        opened.train("mood")
+        assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".npz"]
+        assert not (folder / "numbers.npz").exists()
+        assert opened.check().broken == ()
+        opened.remove_trained("mood")
+        assert opened.check().broken == ()
+        assert opened.trained() == []
 
 
 def test_a_coco_file_teaches_and_says_what_it_left_out(collection: wherein.Collection, tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from wherein.files import make_folder, sync_folder, write_durably
+from wherein.sums import says_its_sum
 
 COPIES: Final = "copies"
 QUARANTINE: Final = "quarantine"
@@ -36,6 +37,13 @@ def write_copy(home: Path, name: str, data: bytes) -> None:
     write_durably(copy, _MARK, hashlib.blake2b(data, digest_size=16).hexdigest().encode(), b"\n", data)
 
 
+def drop_guarded(home: Path, name: str) -> None:
+    """Remove a file of a collection and its copies; they go first, so that no check brings it back."""
+    copy = home / COPIES / name
+    for path in (copy.with_name(f"{copy.name}.1"), copy, home / name):
+        path.unlink(missing_ok=True)
+
+
 def read_copy(path: Path) -> bytes | None:
     """What a copy holds; None where there is none, or it is damaged."""
     try:
@@ -46,10 +54,12 @@ def read_copy(path: Path) -> bytes | None:
 
 
 def guarded(home: Path) -> list[str]:
-    """The files of a collection that have copies, or should have."""
-    kept = {f"kept/{path.name}" for path in (home / "kept").glob("*.json")}
-    copied = {f"kept/{path.name.removesuffix('.1')}" for path in (home / COPIES / "kept").glob("*.json*")}
-    return ["manifest.json", *sorted(name for name in kept | copied if name.endswith(".json"))]
+    """The files of a collection that have copies, or should have: what people said, and what was learnt from it."""
+    found = set[str]()
+    for below in (home, home / COPIES):
+        for pattern in ("kept/*", "kept/trained/*/*"):
+            found |= {path.relative_to(below).as_posix().removesuffix(".1") for path in below.glob(pattern)}
+    return ["manifest.json", *sorted(name for name in found if name.endswith((".json", ".npz")))]
 
 
 def mend_guarded(home: Path, *, repair: bool) -> list[tuple[Path, str]]:
@@ -68,7 +78,7 @@ def _mend_one(home: Path, name: str, *, repair: bool) -> Iterator[tuple[Path, st
     if copy.exists() and newest is None:
         yield copy, "a copy is damaged"
     source = before if newest is None else newest
-    if now is not None and _is_json(now) and (source is None or not _is_damage(now, source, before)):
+    if now is not None and _is_sound(name, now) and (source is None or not _is_damage(now, source, before)):
         if repair and now != newest:  # written by a version without copies, or its copy was damaged
             write_copy(home, name, now)
     elif now is not None and now == before and newest is not None:
@@ -88,7 +98,10 @@ def _is_damage(now: bytes, copy: bytes, before: bytes | None) -> bool:
     return now != copy and (now == before or len(now) == len(copy))
 
 
-def _is_json(data: bytes) -> bool:
+def _is_sound(name: str, data: bytes) -> bool:
+    """Whether bytes can be those of a file: JSON, or arrays that are what the name says."""
+    if name.endswith(".npz"):
+        return says_its_sum(PurePosixPath(name).name, data)
     try:
         json.loads(data)
     except (ValueError, RecursionError):

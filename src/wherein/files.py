@@ -107,6 +107,15 @@ def storage_full(where: Path, error: Exception) -> StorageFull:
     )
 
 
+def plain_files(folder: Path) -> list[Path]:
+    """The files below a folder, in order; links are left out, and led through by none."""
+    found = list[Path]()
+    for home, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not (Path(home) / name).is_symlink()]
+        found += [path for name in names if (path := Path(home) / name).is_file() and not path.is_symlink()]
+    return sorted(found)
+
+
 def plain_path(name: str | os.PathLike[str]) -> Path:
     """A path as roots are written: absolute, without `..` or `~`."""
     return Path(os.path.abspath(os.path.expanduser(name)))  # noqa: PTH100, PTH111 — "~" may be no user

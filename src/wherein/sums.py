@@ -1,4 +1,4 @@
-"""Files below `derived/` that say their own checksum: in their name, or as the entry `sum` of their JSON."""
+"""Files that say their own checksum: in their name, or as the entry `sum` of their JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import zlib
 from pathlib import Path
 from typing import Any, Final
 
+from wherein.files import plain_files
+
 _BY_CRC: Final = re.compile(r"([0-9a-f]{8})-(\d+)\.[a-z]+")
-"""`CRC-BYTES.suffix`: the codes of a compressed index."""
+"""`CRC-BYTES.suffix`: the codes of a compressed index, the numbers of what was trained."""
 _BY_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 """An uploaded example, by the digest of its bytes."""
 
@@ -30,6 +32,19 @@ def summed(document: dict[str, Any]) -> bytes:
     return json.dumps(document | {"sum": _sum(document)}).encode()
 
 
+def sums_below(folder: Path) -> dict[str, str]:
+    """Of every file below a folder, by its path there: its checksum and its bytes, as in `crc_name`."""
+    return {path.relative_to(folder).as_posix(): _file_sum(path) for path in plain_files(folder)}
+
+
+def _file_sum(path: Path) -> str:
+    crc = 0
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            crc = zlib.crc32(piece, crc)
+    return f"{crc:08x}-{path.stat().st_size}"
+
+
 def is_as_it_says(path: Path) -> bool:
     """Whether a file holds what its name or its checksum says; one that says nothing cannot be told."""
     try:
@@ -42,9 +57,14 @@ def is_as_it_says(path: Path) -> bool:
         return True  # another process dropped it meanwhile
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
-    if _BY_CRC.fullmatch(path.name):
-        return path.name == crc_name(data, path.suffix)
-    return not _BY_DIGEST.fullmatch(path.name) or path.name == digest_name(data)
+    return says_its_sum(path.name, data)
+
+
+def says_its_sum(name: str, data: bytes) -> bool:
+    """Whether bytes are those that a file's name says; a name that says nothing fits all."""
+    if _BY_CRC.fullmatch(name):
+        return name == crc_name(data, Path(name).suffix)
+    return not _BY_DIGEST.fullmatch(name) or name == digest_name(data)
 
 
 def _sum(document: dict[str, Any]) -> str:

@@ -30,6 +30,8 @@ def home(collection: wherein.Collection, folder: Path, cover: Callable[..., Any]
         collection.add((f"memory/{number}", np.full((48, 64, 3), number * 60, np.uint8)))
     collection.tag("mine", ["red.png", "memory/1"])
     collection.remove("holiday/third.png")
+    collection.tag("theirs", ["blue.png", "memory/0"])
+    collection.train("taught")
     collection.calibrate([wherein.Judgement(wherein.Query.of("red"), frozenset({"red.png"}), frozenset({"blue.png"}))])
     for method in METHODS:
         collection.search(folder / "cover1.png", method=method)
@@ -40,10 +42,11 @@ def home(collection: wherein.Collection, folder: Path, cover: Callable[..., Any]
 
 
 def answers(collection: wherein.Collection, folder: Path) -> dict[str, list[str]]:
-    return {
+    found = {
         method: [hit.image_id for hit in collection.search(folder / "cover1.png", method=method, k=50)]
         for method in METHODS
     }
+    return found | {"label": [hit.image_id for hit in collection.search("label:mine", method="toy:taught", k=50)]}
 
 
 def test_every_flipped_bit_of_every_file_is_found_and_costs_at_most_what_it_was_in(home: Path, folder: Path) -> None:

@@ -43,7 +43,18 @@ def removed(collection: wherein.Collection) -> None:
     collection.remove("blue.png")
 
 
-ACTS: dict[str, Act] = {"add": grown, "compact": tidied, "tag": tagged, "check": checked, "remove": removed}
+def taught(collection: wherein.Collection) -> None:
+    collection.train("taught", seed=1)
+
+
+ACTS: dict[str, Act] = {
+    "add": grown,
+    "compact": tidied,
+    "tag": tagged,
+    "check": checked,
+    "remove": removed,
+    "train": taught,
+}
 
 
 @pytest.fixture
@@ -52,6 +63,8 @@ def home(collection: wherein.Collection, folder: Path) -> Path:
     for number in range(3):
         collection.add((f"memory/{number}", np.full((40, 60, 3), 50 * number, np.uint8)))
     collection.tag("mine", ["memory/1"])
+    collection.tag("theirs", ["memory/2"])
+    collection.train("taught")
     collection.search("red")
     collection.close()
     return collection.folder
@@ -86,6 +99,7 @@ def survives(home: Path, name: str) -> None:
         found = {hit.image_id for hit in opened.search("red", k=100)}
         assert found >= KEPT
         assert opened.image_ids(tags=["mine"]) == ["memory/1"]
+        assert {hit.image_id for hit in opened.search("label:mine", method="toy:taught", k=100)} >= KEPT
         if name != "check":
             ACTS[name](opened) if name != "remove" or "blue.png" in opened.image_ids() else None
         assert {hit.image_id for hit in opened.search("red", k=100)} >= KEPT

@@ -16,6 +16,8 @@ from wherein.server.problems import Problem
 def read(served: Served, name: str, default: Any) -> Any:
     """The document `name`.json, or `default` where there is none."""
     path = _path(served, name)
+    if path.is_symlink():
+        raise Problem(503, f"{path}: is a link, which may lead anywhere. Put the file itself there.", kind="Unreadable")
     try:
         return json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

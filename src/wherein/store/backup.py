@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from wherein.copies import write_guarded
+from wherein.copies import guarded, write_guarded
 from wherein.errors import CollectionCorrupt, CollectionLocked, InputError
-from wherein.files import full_disk_told, make_folder, sync_folder
+from wherein.files import full_disk_told, make_folder, plain_files, sync_folder
 from wherein.store.catalogue import Catalogue
 from wherein.store.shards import Written, intact
 from wherein.store.store import Store
@@ -45,13 +45,22 @@ def backup(store: Store, target: Path) -> int:
         roots = {name: str(store.root_path(name)) for name in manifest.roots}
         replace(manifest, roots=roots).write(begun / "manifest.json")
         with store.keeping():
-            for path in sorted((store.folder / "kept").glob("*.json")):
-                write_guarded(begun, f"kept/{path.name}", path.read_bytes())
-            if (store.folder / "kept" / "trained").is_dir():
-                shutil.copytree(store.folder / "kept" / "trained", begun / "kept" / "trained", dirs_exist_ok=True)
+            _copy_kept(store.folder, begun)
         begun.replace(target)
         sync_folder(target.parent)
     return sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+
+
+def _copy_kept(home: Path, target: Path) -> None:
+    """Copy what people said and what was learnt from it; links are left behind, since they may lead anywhere."""
+    copied = set(guarded(home))
+    for path in plain_files(home / "kept"):
+        name = path.relative_to(home).as_posix()
+        if name in copied:
+            write_guarded(target, name, path.read_bytes())
+        else:  # the files of a fine-tuned model, which may be large
+            make_folder((target / name).parent)
+            shutil.copyfile(path, target / name)
 
 
 def _copy_shards(store: Store, target: Path, catalogue: Path) -> bool:

@@ -6,18 +6,19 @@ image that is still there is marked to be read again in the same commit, so that
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from wherein.copies import mend_guarded, quarantine
+from wherein.copies import drop_guarded, mend_guarded, quarantine
 from wherein.errors import CollectionError, UnreadableImage
 from wherein.store import rewriting
 from wherein.store.catalogue_copies import damaged_copies, is_as_noted
 from wherein.store.seals import Seal, rescue
 from wherein.store.shards import Written, intact, is_whole
-from wherein.sums import is_as_it_says
+from wherein.sums import is_as_it_says, sums_below
 from wherein.values.records import CheckReport
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def check(store: Store, *, repair: bool) -> CheckReport:
     broken += [path for path, _ in guarded]
     notes += [f"{path.relative_to(store.folder).as_posix()}: {said}" for path, said in guarded]
     derived = _damaged_derived(store.folder / "derived")
-    spare = damaged_copies(store.folder)
-    broken += derived + spare
+    spare, models = damaged_copies(store.folder), _damaged_models(store.folder / "kept" / "trained")
+    broken += derived + spare + models
     if repair:
         if doubled:
             with catalogue.transaction():
@@ -52,10 +53,14 @@ def check(store: Store, *, repair: bool) -> CheckReport:
             lost += _set_aside(store, *one)
         for path in (*derived, *spare):  # they are made again when they are needed
             path.unlink(missing_ok=True)
+        for model in models:  # without its card it serves no more
+            quarantine(store.folder, model.parent / "card.json")
+            drop_guarded(store.folder, f"kept/trained/{model.parent.name}/card.json")
         if damaged:
             store.sweep()
     notes += [f"{len(derived)} files of derived/ were damaged and are made again when needed"] if derived else []
     notes += [f"{len(spare)} copies of the catalogue were damaged"] if spare else []
+    notes += [f"the model trained as {model.parent.name} is damaged: train it again" for model in models]
     return CheckReport(
         len(shards), tuple(broken), catalogue.unfinished(), len(doubled), tuple(sorted(set(lost))), tuple(notes)
     )
@@ -122,6 +127,20 @@ def _damaged_derived(folder: Path) -> list[Path]:
     """The files below derived/ that are not what their seal, their name or their checksum says was written."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return [path for path in files if not (_as_sealed(path) if path.suffix == ".npy" else is_as_it_says(path))]
+
+
+def _damaged_models(folder: Path) -> list[Path]:
+    """The folders of fine-tuned models, each beside its card, whose files are not those that were written."""
+    lists = [path for path in sorted(folder.glob("*/model-*.json")) if (path.parent / "card.json").is_file()]
+    return [path.with_suffix("") for path in lists if not _as_listed(path)]
+
+
+def _as_listed(path: Path) -> bool:
+    try:
+        said = json.loads(path.read_bytes())["files"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return True  # the list itself is damaged: its copy tells
+    return bool(sums_below(path.with_suffix("")) == said)
 
 
 def _as_sealed(path: Path) -> bool:

@@ -1,7 +1,9 @@
 """Where what was trained lies: beside the collection, in `kept/trained/NAME/`, a card and the numbers.
 
-The card is written last: what has no card was never finished. While something is being trained, what is done so far
-lies in `derived/training/NAME.npz`, named by what it is made of, so that the same training goes on from there.
+The card names its files, which say their own checksums, and is written last: what has no card was never finished, and
+what had the name before serves until then. Card and numbers have copies (`wherein.copies`). While something is being
+trained, what is done so far lies in `derived/training/NAME.npz`, named by what it is made of, so that the same training
+goes on from there.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wherein import plugins
+from wherein.copies import drop_guarded, write_guarded
 from wherein.errors import InputError, SpecError, WhereinError, did_you_mean
-from wherein.files import write_durably
+from wherein.files import plain_files, write_durably
+from wherein.sums import crc_name, says_its_sum, summed, sums_below
 from wherein.values.method import DBA
 from wherein.values.training import Card
 
@@ -31,7 +35,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _CARD: Final = "card.json"
 _NUMBERS: Final = "numbers.npz"
 MODEL: Final = "model"
-"""The folder of a fine-tuned model, below that of its card."""
+"""The folder of a fine-tuned model in an archive; kept ones have the checksum of their list of files behind it."""
+_FILES: Final = "files"
+"""The entry of a kept card that names its files; older versions had one name for all."""
+_NAMED_BEFORE: Final = {"numbers": _NUMBERS, "model": MODEL}
 _LARGEST: Final = 512 << 20
 """Bytes that a file of numbers may unpack to: a thousand labels of a large encoder are a hundredth of that."""
 
@@ -78,16 +85,11 @@ class TrainedHere:
     def cards(self) -> list[Card]:
         """Everything that is finished, by name."""
         paths = sorted(self._home.glob(f"*/{_CARD}")) if self._home.is_dir() else []
-        return [self._read_card(path) for path in paths]
+        return [self._read(path)[0] for path in paths]
 
     def card(self, name: str) -> Card:
         """One card by its name; an unknown name is answered with the known ones."""
-        path = self._home / name / _CARD
-        if not _NAME.fullmatch(name) or not path.is_file():
-            known = [card.name for card in self.cards()]
-            there = f"there are: {', '.join(known)}" if known else "nothing is trained here yet"
-            raise SpecError(f"nothing trained is called {name!r}; {there}.{did_you_mean(name, known)}")
-        return self._read_card(path)
+        return self._known(name)[0]
 
     def of_spec(self, spec: str) -> Card | None:
         """The card of `mini:NAME`; None where that is not trained here."""
@@ -95,7 +97,7 @@ class TrainedHere:
         path = self._home / name / _CARD
         if not encoder or not _NAME.fullmatch(name) or not path.is_file():
             return None
-        card = self._read_card(path)
+        card, _ = self._read(path)
         return card if card.encoder == encoder else None
 
     def stamp(self, name: str) -> int:
@@ -104,37 +106,51 @@ class TrainedHere:
 
     def numbers(self, name: str) -> Arrays:
         """The arrays of what was trained."""
-        return read_numbers((self._home / name / _NUMBERS).read_bytes(), said=str(self._home / name / _NUMBERS))
+        return read_numbers(self._numbers(name), said=f"{name} in {self._home}")
+
+    def _numbers(self, name: str) -> bytes:
+        path = self._home / name / self._known(name)[1]["numbers"]
+        data = path.read_bytes()
+        if not says_its_sum(path.name, data):
+            raise InputError(f"{path}: is damaged. `wherein check -c {self.folder}` brings it back from its copy.")
+        return data
 
     def model(self, name: str) -> Path:
         """The folder of a fine-tuned model."""
-        return self._home / name / MODEL
+        return self._home / name / self._known(name)[1]["model"]
 
     def save(self, card: Card, numbers: Mapping[str, npt.NDArray[Any]], *, model: Path | None = None) -> None:
-        """Keep what was trained; what had its name is replaced."""
-        folder = self._home / card.name
-        (folder / _CARD).unlink(missing_ok=True)
+        """Keep what was trained; what had its name serves until all of it is written, and is then dropped."""
+        folder, data = self._home / card.name, numbers_as_bytes(numbers)
+        files = {"numbers": crc_name(data, ".npz")}
+        self._guard(card.name, files["numbers"], data)
         if model is not None:
-            shutil.rmtree(folder / MODEL, ignore_errors=True)
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.move(model, folder / MODEL)
-        write_durably(folder / _NUMBERS, numbers_as_bytes(numbers))
-        write_durably(folder / _CARD, json.dumps(card.to_dict(), ensure_ascii=False, indent=2).encode())
+            listed = summed({_FILES: sums_below(model)})
+            files["model"] = f"{MODEL}-{crc_name(listed, '')}"
+            shutil.rmtree(folder / files["model"], ignore_errors=True)
+            shutil.move(model, folder / files["model"])
+            self._guard(card.name, f"{files['model']}.json", listed)
+        document = card.to_dict() | {_FILES: files}
+        self._guard(card.name, _CARD, json.dumps(document, ensure_ascii=False, indent=2).encode())
+        self._drop_all_but(card.name, {_CARD, *files.values(), f"{files.get('model')}.json"})
 
     def remove(self, name: str) -> None:
         """Forget what was trained under a name."""
         self.card(name)
-        (self._home / name / _CARD).unlink()
-        shutil.rmtree(self._home / name)
+        drop_guarded(self.folder, f"kept/trained/{name}/{_CARD}")
+        self._drop_all_but(name, set())
+        (self._home / name).rmdir()
 
     def exported(self, name: str) -> bytes:
         """Everything that was trained under a name as one ZIP archive."""
-        self.card(name)
+        card, files = self._known(name)
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            for path in sorted((self._home / name).rglob("*")):
-                if path.is_file():
-                    archive.write(path, path.relative_to(self._home / name).as_posix())
+            archive.writestr(_CARD, json.dumps(card.to_dict(), ensure_ascii=False, indent=2))
+            archive.writestr(_NUMBERS, self._numbers(name))
+            model = self._home / name / files.get("model", MODEL)
+            for path in plain_files(model) if card.kind == "full" else ():
+                archive.write(path, f"{MODEL}/{path.relative_to(model).as_posix()}")
         return buffer.getvalue()
 
     def take_in(self, data: bytes, *, name: str | None = None) -> Card:
@@ -156,11 +172,38 @@ class TrainedHere:
         self.save(card, numbers)
         return card
 
+    def _known(self, name: str) -> tuple[Card, dict[str, str]]:
+        """The card of a name, and its files; an unknown name is answered with the known ones."""
+        path = self._home / name / _CARD
+        if not _NAME.fullmatch(name) or not path.is_file():
+            known = [card.name for card in self.cards()]
+            there = f"there are: {', '.join(known)}" if known else "nothing is trained here yet"
+            raise SpecError(f"nothing trained is called {name!r}; {there}.{did_you_mean(name, known)}")
+        return self._read(path)
+
+    def _guard(self, name: str, file: str, data: bytes) -> None:
+        write_guarded(self.folder, f"kept/trained/{name}/{file}", data)
+
+    def _drop_all_but(self, name: str, kept: set[str]) -> None:
+        """Drop what an earlier training of the name left."""
+        for path in list((self._home / name).iterdir()):
+            if path.name in kept:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                drop_guarded(self.folder, f"kept/trained/{name}/{path.name}")
+
     @staticmethod
-    def _read_card(path: Path) -> Card:
+    def _read(path: Path) -> tuple[Card, dict[str, str]]:
+        """A card, and the names of its files, which lie beside it."""
         try:
-            return Card.from_dict(json.loads(path.read_text("utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            document = json.loads(path.read_text("utf-8"))
+            files = {**_NAMED_BEFORE, **document.pop(_FILES, {})}
+            if any(Path(file).name != file for file in files.values()):
+                raise ValueError("it names a file elsewhere")
+            return Card.from_dict(document), files
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(f"{path}: cannot be read ({error}). Remove its folder, and train it again.") from error
 
 
