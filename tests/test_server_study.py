@@ -177,6 +177,8 @@ def test_reports_are_listed_and_confined(
 ) -> None:
     reports = tmp_path / "reports"
     (reports / "runs").mkdir(parents=True)
+    for name, target in (("gone.html", "nowhere"), ("loop.html", "loop.html")):
+        (reports / name).symlink_to(reports / target)
     (reports / "runs" / "a.html").write_text("<title>captions &amp; covers</title><script>1</script>")
     (tmp_path / "secret.html").write_text("<title>secret</title>")
     (reports / "out.html").symlink_to(tmp_path / "secret.html")

@@ -6,6 +6,7 @@ What cannot be used is left out and said; where nothing is left to learn from, t
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -131,13 +132,12 @@ def from_numbers(numbers: Mapping[str, Any]) -> Examples:
     names = ("taught_labels", "taught_ids")
     labels, image_ids = (tuple(map(str, numbers.get(name, np.zeros(0)).tolist())) for name in names)
     marks = np.asarray(numbers.get("taught", np.zeros((0, len(labels)))), np.int8)
-    boxes = dict[tuple[int, int], tuple[Box, ...]]()
+    boxes = defaultdict[tuple[int, int], list[Box]](list)
     for row, label, *sides in np.asarray(numbers.get("taught_boxes", np.zeros((0, 6)))).tolist():
-        key = (int(row), int(label))
-        boxes[key] = (*boxes.get(key, ()), Box(*sides))
+        boxes[int(row), int(label)].append(Box(*sides))
     said = zip(labels, numbers.get("taught_texts", np.zeros(0)).tolist(), strict=False)
     texts = {label: tuple(map(str, own)) for label, own in ((label, json.loads(text)) for label, text in said) if own}
-    return Examples(labels, image_ids, marks, boxes, texts=texts)
+    return Examples(labels, image_ids, marks, {key: tuple(own) for key, own in boxes.items()}, texts=texts)
 
 
 def from_judgements(judged: Iterable[Mapping[str, Sequence[float]]]) -> Examples:
@@ -185,7 +185,7 @@ def from_coco(document: Mapping[str, Any], resolve: Resolve, *, name: str) -> Ex
     image_ids = tuple(sorted({image_id for image_id in found.values() if image_id is not None}))
     rows, columns = ({own: number for number, own in enumerate(names)} for names in (image_ids, labels))
     marks = np.full((len(image_ids), len(labels)), -1, np.int8)
-    boxes, empty = dict[tuple[int, int], tuple[Box, ...]](), 0
+    boxes, empty = defaultdict[tuple[int, int], list[Box]](list), 0
     for one in annotations:
         box: Box | None = None
         try:
@@ -202,11 +202,11 @@ def from_coco(document: Mapping[str, Any], resolve: Resolve, *, name: str) -> Ex
             key = (rows[image_id], label)
             marks[key] = max(marks[key], mark)  # an empty box neither shows it nor shows that it is not there
             if box is not None:
-                boxes[key] = (*boxes.get(key, ()), box)
+                boxes[key].append(box)
     notes = _left([str(images[number]["file_name"]) for number, own in found.items() if own is None], total=len(images))
     if empty:
         notes += (f"{empty:,} annotations were left out: their boxes are empty or outside the image.",)
-    return Examples(labels, image_ids, marks, boxes, notes, texts)
+    return Examples(labels, image_ids, marks, {key: tuple(own) for key, own in boxes.items()}, notes, texts)
 
 
 def _box(annotation: Mapping[str, Any], image: Mapping[str, Any]) -> Box | None:

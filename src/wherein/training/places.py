@@ -19,6 +19,9 @@ from wherein.training.examples import Examples
 
 WRONG_PATCHES: Final = 4
 """Patches of each wrong image, by chance: with the usual ones of the collection enough to say what is not meant."""
+BOXES_MOST: Final = 2_000
+"""Boxes of a label that teach, by chance: time grows with their number (two labels of 50,000 took a minute), and the
+mean of so many hardly moves."""
 GRIDS_MOST: Final = 256
 """Images of the collection that say what patches usually show: 16 MB of a grid of 16 × 16 × 64 numbers."""
 
@@ -55,12 +58,15 @@ def place_vectors(
     others = {row: some(own) for row, own in grids.items()}
     usual = Usual.of(rows(np.concatenate([some(own) for own in sample])))
     for label in boxed:
-        shares = [
-            (row, share_under(mean.shape[:2], None, box))
+        placed = [
+            (row, box)
             for (row, own), boxes in sorted(examples.boxes.items())
             if own == label and row in grids
             for box in boxes
         ]
+        if len(placed) > BOXES_MOST:
+            placed = [placed[number] for number in sorted(chance.permutation(len(placed))[:BOXES_MOST].tolist())]
+        shares = [(row, share_under(mean.shape[:2], None, box)) for row, box in placed]
         wrong = [others[row] for row in others if examples.marks[row, label] == -1]
         if len(shares) < 2 or not wrong:
             continue

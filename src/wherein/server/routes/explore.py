@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 
 from wherein.arrays import Floats
 from wherein.collection import Collection
-from wherein.files import write_durably
+from wherein.files import plain_files, write_durably
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere
 from wherein.server.shapes import Shape
@@ -23,6 +23,8 @@ from wherein.server.shapes import Shape
 router = APIRouter(tags=["explore"])
 MOST: Final = 20_000
 """Images that the map shows at most, spread evenly over the collection. Chosen by hand: more points hide each other."""
+REPORTS_MOST: Final = 500
+"""Reports that are listed, the newest: more than a person scrolls through."""
 # A report is one file with its own style and script; it may do nothing else, and may be shown inside the page.
 _REPORT_HEADERS: Final = {
     "content-security-policy": "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
@@ -95,15 +97,16 @@ def reports(library: LibraryHere) -> list[ReportOut]:
     folder = library.settings.reports
     if folder is None or not folder.is_dir():
         return []
-    found = sorted(folder.rglob("*.html"), key=lambda path: path.stat().st_mtime, reverse=True)[:500]
+    dated = sorted(
+        ((path.stat().st_mtime, path) for path in plain_files(folder) if path.suffix == ".html"), reverse=True
+    )
     return [
         ReportOut(
             path=path.relative_to(folder).as_posix(),
             title=_title(path),
-            modified=datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds"),
+            modified=datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds"),
         )
-        for path in found
-        if path.resolve().is_relative_to(folder.resolve())
+        for written, path in dated[:REPORTS_MOST]
     ]
 
 
