@@ -14,7 +14,8 @@ from wherein.encoders import load
 from wherein.errors import InputError, MissingExtra
 from wherein.images.image import Pixels
 from wherein.training.examples import Examples
-from wherein.training.full import History, Recipe, TrainingViews, fine_tune, require_trainable
+from wherein.training.full import History, Recipe, TrainingViews, fine_tune
+from wherein.training.towers import require_trainable
 from wherein.training.tuning import around, shown_of
 from wherein.values.records import Progress
 from wherein.values.region import Box
@@ -66,9 +67,10 @@ def test_a_stopped_training_goes_on_and_gives_the_same_weights(model: Path, tmp_
     few = shown(8)  # too few to hold any out: every round is kept
     through, history = fine_tune(load(f"hf:{model}"), few, tmp_path / "through", recipe=endless)
     with pytest.raises(Stop):
-        fine_tune(load(f"hf:{model}"), few, tmp_path / "stopped", recipe=endless, on_round=stop)
+        fine_tune(load(f"hf:{model}"), few, tmp_path / "stopped", recipe=endless, on_step=stop)
     again, resumed = fine_tune(load(f"hf:{model}"), few, tmp_path / "stopped", recipe=endless)
-    assert history == resumed == History(0.0, [0.0] * 4, 4)
+    assert history == resumed == History(0.0, [0.0] * 4, 4, history.kept)
+    assert history.kept < 1.0
     one, two = (load(f"hf:{folder}").texts(["red", "blue"]) for folder in (through, again))
     assert np.array_equal(one, two)
 

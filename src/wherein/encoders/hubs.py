@@ -18,7 +18,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from wherein.arrays import Floats
+from wherein.arrays import Floats, unit
 
 SHARPNESS: Final = 25.0
 """How sharply the nearest texts of a bank decide an image's head start; chosen with STRENGTH on validation captions,
@@ -81,5 +81,8 @@ class Hubs:
         return np.asarray(vectors - (vectors @ used.T) @ used, np.float32)
 
     def level_texts(self, texts: Floats, kinds: Sequence[int]) -> Floats:
-        """(n, d) unit vectors that feel the levelling of their kind, unit norm again."""
-        return np.asarray((texts + self.u[list(kinds)]) / np.sqrt(2.0), np.float32)
+        """(n, d) unit vectors that feel the levelling of their kind, unit norm again.
+
+        Those of shipped towers use none of the three directions; those of fine-tuned ones may, a little.
+        """
+        return np.asarray((unit(self.free(texts)) + self.u[list(kinds)]) / np.sqrt(2.0), np.float32)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from wherein.arrays import Floats
 from wherein.encoders import Encoded
@@ -21,6 +22,7 @@ from wherein.encoders.onnx import session
 from wherein.encoders.reading import first_words, in_english, mended
 from wherein.encoders.words import Lexicon
 from wherein.errors import SpecError
+from wherein.files import expanded
 from wherein.images.image import Image, Pixels
 
 WEIGHTS: Final = Path(__file__).parent / "weights" / "mini"
@@ -33,7 +35,7 @@ MAX_TOKENS: Final = 64
 
 
 class MiniEncoder:
-    """Images and texts in one 512-dimensional space; `mini:dense` names the same weights."""
+    """Images and texts in one 512-dimensional space; `mini:dense` names the same weights, `mini:FOLDER` others."""
 
     dim: int = 512
     input_hw: tuple[int, int] = (256, 256)
@@ -45,23 +47,30 @@ class MiniEncoder:
     vectors: int = 1
 
     def __init__(self, variant: str = "", *, threads: int = 1) -> None:
-        if variant not in VARIANTS:
-            raise SpecError(f"mini has no variant {variant!r}; known: mini, mini:dense.")
-        missing = [name for name in (*FILES, KNOWN_WORDS) if not (WEIGHTS / name).is_file()]
+        elsewhere = variant not in VARIANTS
+        if elsewhere and len(Path(variant).parts) < 2:
+            raise SpecError(
+                f"mini has no variant {variant!r}; known: mini, mini:dense, what was trained on it in the collection, "
+                "and mini:FOLDER, where FOLDER is the `model` of one that was fine-tuned."
+            )
+        self.weights = expanded(variant) if elsewhere else WEIGHTS
+        """The folder of its files."""
+        missing = [name for name in (*FILES, KNOWN_WORDS) if not (self.weights / name).is_file()]
         if missing:
-            raise SpecError(f"mini's weights are incomplete ({', '.join(missing)} not installed). Reinstall wherein.")
+            way_out = f"{self.weights} holds no fine-tuned mini" if elsewhere else "Reinstall wherein"
+            raise SpecError(f"mini's weights are incomplete ({', '.join(missing)} not there). {way_out}.")
         self.spec = f"mini:{variant}" if variant else "mini"
         self._threads = threads
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the weight files."""
-        return files_digest(WEIGHTS / name for name in FILES)
+        return files_digest(self.weights / name for name in FILES)
 
     @cached_property
     def patch_basis(self) -> Floats | None:
         """(512, 64) orthonormal columns: the directions in which patches differ most."""
-        return np.asarray(np.load(WEIGHTS / "patch_basis.npy", allow_pickle=False), np.float32)
+        return np.asarray(np.load(self.weights / "patch_basis.npy", allow_pickle=False), np.float32)
 
     def prepare(self, image: Image) -> Pixels:
         """The image squashed to 256×256, as in training."""
@@ -79,17 +88,22 @@ class MiniEncoder:
             return Encoded(*empty)
         runs = [self._image.run(None, {"pixels": batch[i : i + 1]}) for i in range(len(batch))]
         global_, patches, dense = (np.concatenate(parts) for parts in zip(*runs, strict=True))
-        return Encoded(self._hubs.level_images(global_), self._hubs.free(patches), dense)
+        return Encoded(self.hubs.level_images(global_), self.hubs.free(patches), dense)
 
     def texts(self, texts: Sequence[str]) -> Floats:
         """Embed texts, a bare noun or a sentence: (n, 512)."""
         if not texts:
             return np.zeros((0, self.dim), np.float32)
+        found = np.asarray(self._text.run(None, self.tokenized(texts))[0], np.float32)
+        return self.hubs.level_texts(found, kinds_of(texts))
+
+    def tokenized(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
+        """What the text tower reads of texts, by the name of its input, each (n, tokens)."""
         encodings = self._tokenizer.encode_batch(list(texts))
-        ids = np.array([row.ids for row in encodings], np.int64)
-        mask = np.array([row.attention_mask for row in encodings], np.int64)
-        found = np.asarray(self._text.run(None, {"input_ids": ids, "attention_mask": mask})[0], np.float32)
-        return self._hubs.level_texts(found, kinds_of(texts))
+        return {
+            "input_ids": np.array([row.ids for row in encodings], np.int64),
+            "attention_mask": np.array([row.attention_mask for row in encodings], np.int64),
+        }
 
     def unknown_words(self, text: str) -> tuple[str, ...]:
         """The words of a text that neither its tokenizer nor its training can have taught it; of those it embeds."""
@@ -106,25 +120,26 @@ class MiniEncoder:
     @cached_property
     def _lexicon(self) -> Lexicon:
         tokens = self._tokenizer.get_vocab()
-        return Lexicon(sorted(tokens, key=tokens.__getitem__), WEIGHTS / KNOWN_WORDS)
+        return Lexicon(sorted(tokens, key=tokens.__getitem__), self.weights / KNOWN_WORDS)
 
     @cached_property
-    def _hubs(self) -> Hubs:
-        return Hubs.read(WEIGHTS / "hubs.npz")
+    def hubs(self) -> Hubs:
+        """What levels images that lie near every text."""
+        return Hubs.read(self.weights / "hubs.npz")
 
     @cached_property
     def _image(self) -> Any:
-        return session(WEIGHTS / "image.onnx", threads=self._threads)
+        return session(self.weights / "image.onnx", threads=self._threads)
 
     @cached_property
     def _text(self) -> Any:
-        return session(WEIGHTS / "text.onnx", threads=self._threads)
+        return session(self.weights / "text.onnx", threads=self._threads)
 
     @cached_property
     def _tokenizer(self) -> Any:
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+        tokenizer = Tokenizer.from_file(str(self.weights / "tokenizer.json"))
         tokenizer.enable_truncation(MAX_TOKENS)
         tokenizer.enable_padding()
         return tokenizer

@@ -13,21 +13,27 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from wherein.encoders import Encoder
-from wherein.encoders.hf.runtime import library, require_libraries, torch_for
-from wherein.errors import InputError
+from wherein.encoders.hf.runtime import library
 from wherein.images.image import Pixels
+from wherein.search.bank import BATCH as TEXTS_AT_ONCE
+from wherein.search.bank import texts as bank_texts
 from wherein.search.head import Marks, average_precision
+from wherein.training.towers import Towers, towers_of
 
 PARTS_HELD_OUT: Final = 5
 """One image in so many is held out, where each label keeps two; else the number of rounds is fixed."""
 FEW: Final = 8
 """Right examples of the rarest label below which nothing is held out."""
+OnStep = Callable[[int, int], None]
+SHARPNESS: Final = 20.0
+"""How much a cosine with a usual text counts where what was known is kept."""
 _STATE: Final = "state.{}.safetensors"
 """Named by its round, and by the history, which is written after it: both are of one moment."""
 _HISTORY: Final = "history.json"
@@ -37,8 +43,8 @@ _HISTORY: Final = "history.json"
 class Recipe:
     """How a model is fine-tuned. The paper names its losses and no numbers; these are CLIP's usual ones."""
 
-    rate: float = 1e-5
-    """Of AdamW. Larger ones forget what the model knew within a round."""
+    rate: float | None = None
+    """Of AdamW; None takes what the kind of model is used to."""
     rounds: int = 8
     """Times that every image is seen, at most."""
     fixed_rounds: int = 3
@@ -49,6 +55,12 @@ class Recipe:
     matching: float = 0.5
     """What matching counts beside the contrast."""
     decay: float = 0.01
+    keep: float = 1.0
+    """What it costs to move images and texts among usual ones (`wherein.search.bank`), beside the contrast."""
+    usual: int = 256
+    """Texts of the bank that say where an image is."""
+    kept_texts: int = 16
+    """Those that are embedded anew in each step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,21 +86,13 @@ class History:
     before: float = 0.0
     standings: list[float] = field(default_factory=list)
     best: int = 0
+    kept: float = 1.0
+    """The mean cosine of usual texts with what they were before, in the best round."""
 
     @property
     def after(self) -> float:
         """The standing of what is kept."""
         return self.standings[self.best - 1] if self.best else self.before
-
-
-def require_trainable(encoder: Encoder) -> None:
-    """Refuse an encoder that torch cannot train, with the way out."""
-    way_out = "train the kind head or the kind adapter on it, or name a model of transformers, as hf:NAME"
-    if not encoder.spec.startswith("hf:"):
-        require_libraries("training of the kind full")
-        raise InputError(f"{encoder.spec}: is no model that torch can train; {way_out}.")
-    if not encoder.embeds_text or encoder.vectors > 1:
-        raise InputError(f"{encoder.spec}: has not one tower for images and one for texts; {way_out}.")
 
 
 def fine_tune(
@@ -98,29 +102,34 @@ def fine_tune(
     *,
     seed: int = 0,
     recipe: Recipe | None = None,
-    on_round: Callable[[int, int], None] = lambda *_: None,
+    on_step: OnStep = lambda *_: None,
 ) -> tuple[Path, History]:
     """Fine-tune the model of an encoder, which it changes, in `folder`, from where it stopped.
 
     Returns the folder of the best model and the history.
     """
-    how, model = recipe or Recipe(), _Trainee(encoder, recipe or Recipe())
+    how = recipe or Recipe()
     taught, held_out = _split(shown, seed)
-    rounds = how.rounds if len(held_out) else how.fixed_rounds
+    rounds, steps = (how.rounds if len(held_out) else how.fixed_rounds), -(-len(taught) // how.batch)
+
+    def step(number: int, done: int = 0) -> None:
+        on_step((number - 1) * steps + done, rounds * steps)
+
+    model = _Trainee(towers_of(encoder), how)
+    model.remember(shown, taught, on_step=lambda: step(1))
     history = _resumed(model, folder)
     if history is None:
         history = History(before=model.standing(shown, held_out))
         model.save(folder / "best")
     while len(history.standings) < rounds and len(history.standings) - history.best < how.patience:
-        on_round(len(history.standings), rounds)
         number = len(history.standings) + 1
-        model.learn(shown, taught, seed=seed, number=number)
+        model.learn(shown, taught, seed=seed, number=number, on_step=partial(step, number))
         history.standings.append(model.standing(shown, held_out))
         if not len(held_out) or history.standings[-1] > history.after:
-            history.best = number
+            history.best, history.kept = number, model.kept()
             model.save(folder / "best")
         _keep(model, history, folder)
-    on_round(rounds, rounds)
+    step(rounds + 1)
     return folder / "best", history
 
 
@@ -128,7 +137,7 @@ def _split(shown: TrainingViews, seed: int) -> tuple[list[int], list[int]]:
     """The images and crops to learn from, and the whole images that are held out; none where examples are few."""
     right = (shown.marks[: shown.whole] == 1).sum(axis=0)
     every = range(len(shown.marks))
-    if int(right.min(initial=0)) < FEW:
+    if not len(right) or int(right.min()) < FEW:
         return list(every), []
     order = np.random.default_rng(seed).permutation(shown.whole)
     held_out = sorted(order[::PARTS_HELD_OUT].tolist())
@@ -136,44 +145,66 @@ def _split(shown: TrainingViews, seed: int) -> tuple[list[int], list[int]]:
 
 
 class _Trainee:
-    """A model of transformers that is being trained, in full precision on its encoder's device."""
+    """Towers that are being trained, with the optimizer, and what they knew before."""
 
-    def __init__(self, encoder: Any, recipe: Recipe) -> None:
-        self._encoder, self._recipe, self._torch = encoder, recipe, torch_for(encoder.spec)
+    def __init__(self, towers: Towers, recipe: Recipe) -> None:
+        self._towers, self._recipe, self._torch = towers, recipe, library("torch", "training of the kind full")
         torch = self._torch
-        self.network = encoder.load_network(torch.float32).to(encoder.device)
-        encoder._network, encoder.dtype = self.network, torch.float32
-        self._scale = torch.nn.Parameter(torch.tensor(np.log(20.0), device=encoder.device, dtype=torch.float32))
-        self._bias = torch.nn.Parameter(torch.tensor(-5.0, device=encoder.device))
-        self._trained = [*self.network.parameters(), self._scale, self._bias]
-        self.optimizer = torch.optim.AdamW(self._trained, lr=recipe.rate, weight_decay=recipe.decay)
+        self._scale = torch.nn.Parameter(torch.tensor(np.log(20.0), device=towers.device, dtype=torch.float32))
+        self._bias = torch.nn.Parameter(torch.tensor(-5.0, device=towers.device))
+        self._trained = [*towers.trained, self._scale, self._bias]
+        rate = towers.rate if recipe.rate is None else recipe.rate
+        self.optimizer = torch.optim.AdamW(self._trained, lr=rate, weight_decay=recipe.decay)
+        every = bank_texts()
+        self._usual = every[:: max(1, len(every) // recipe.usual)]
+        self._knew_texts = self._embedded_texts(self._usual)
+        self._knew_images = dict[int, Any]()
 
-    def learn(self, shown: TrainingViews, numbers: Sequence[int], *, seed: int, number: int) -> None:
+    def learn(
+        self, shown: TrainingViews, numbers: Sequence[int], *, seed: int, number: int, on_step: Callable[[int], None]
+    ) -> None:
         """See every image once; the same seed and number of the round give the same order."""
         chance = np.random.default_rng((seed, number))
         self._torch.manual_seed(1000 * seed + number)
         order = chance.permutation(np.asarray(numbers, np.int64))
-        self.network.train()
+        self._towers.train(True)
         for start in range(0, len(order), self._recipe.batch):
+            on_step(start // self._recipe.batch)
             batch = order[start : start + self._recipe.batch].tolist()
-            texts = [str(chance.choice(np.array(own))) for own in shown.texts]
-            loss = self._loss(self._images(shown.images(batch)), self._texts(texts), shown.marks[batch])
+            said = [str(chance.choice(np.array(own))) for own in shown.texts]
+            pixels = shown.images(batch)
+            images = self._towers.images(pixels)
+            usual = chance.permutation(len(self._usual))[: self._recipe.kept_texts].tolist()
+            texts = self._towers.texts([*said, *(self._usual[one] for one in usual)])
+            loss = self._loss(images, texts[: len(said)], shown.marks[batch])
+            knew = self._torch.stack([self._knew_images[one] for one in batch])
+            loss = loss + self._recipe.keep * self._lost(images, knew, texts[len(said) :], usual)
             self.optimizer.zero_grad()
             loss.backward()
             self._torch.nn.utils.clip_grad_norm_(self._trained, 1.0)
             self.optimizer.step()
-        self.network.eval()
+        self._towers.train(False)
+
+    def remember(self, shown: TrainingViews, numbers: Sequence[int], *, on_step: Callable[[], None]) -> None:
+        """Keep how the images to learn from were embedded before anything was learnt."""
+        with self._torch.no_grad():
+            for part in self._parts(numbers):
+                on_step()
+                self._knew_images |= dict(zip(part, self._towers.images(shown.images(part)), strict=True))
 
     def standing(self, shown: TrainingViews, numbers: Sequence[int]) -> float:
         """The mean average precision of labels' texts over whole images; 0 where none are held out."""
         if not len(numbers):
             return 0.0
+        said = [text for own in shown.texts for text in own]
         with self._torch.no_grad():
-            parts = [numbers[at : at + self._recipe.batch] for at in range(0, len(numbers), self._recipe.batch)]
-            images = np.concatenate([self._images(shown.images(part)).cpu().numpy() for part in parts])
-            texts = np.concatenate(
-                [self._texts(list(own)).mean(dim=0, keepdim=True).cpu().numpy() for own in shown.texts]
+            images = np.concatenate(
+                [self._towers.images(shown.images(part)).cpu().numpy() for part in self._parts(numbers)]
             )
+        every = self._embedded_texts(said).cpu().numpy()
+        images, every = self._towers.searched(images, every, said)
+        ends = np.cumsum([len(own) for own in shown.texts])[:-1]
+        texts = np.stack([own.mean(axis=0) for own in np.split(every, ends)])
         marks = shown.marks[list(numbers)].T
         found = [
             average_precision(scores[said != 0], said[said != 0] > 0)
@@ -181,6 +212,18 @@ class _Trainee:
             if (said == 1).any() and (said == -1).any()
         ]
         return float(np.mean(found)) if found else 0.0
+
+    def kept(self) -> float:
+        """The mean cosine of usual texts with what they were."""
+        return float((self._embedded_texts(self._usual) * self._knew_texts).sum(dim=1).mean())
+
+    def _parts(self, numbers: Sequence[int]) -> list[Sequence[int]]:
+        return [numbers[at : at + self._recipe.batch] for at in range(0, len(numbers), self._recipe.batch)]
+
+    def _embedded_texts(self, said: Sequence[str]) -> Any:
+        with self._torch.no_grad():
+            parts = [self._towers.texts(said[at : at + TEXTS_AT_ONCE]) for at in range(0, len(said), TEXTS_AT_ONCE)]
+            return self._torch.cat(parts)
 
     def _loss(self, images: Any, texts: Any, marks: Marks) -> Any:
         """Contrast, both ways, of what is right among what is right or wrong; and matching, pair by pair."""
@@ -203,24 +246,21 @@ class _Trainee:
             )
         return total
 
-    def _images(self, prepared: Pixels) -> Any:
-        pixels = self._torch.from_numpy(np.ascontiguousarray(prepared)).to(self._encoder.device)
-        whole, _ = self._encoder.embed_images(self._encoder.normalised(pixels))
-        return self._torch.nn.functional.normalize(whole.reshape(len(prepared), -1), dim=-1)
-
-    def _texts(self, texts: Sequence[str]) -> Any:
-        tokens = {name: ids.to(self._encoder.device) for name, ids in self._encoder.tokenize(texts).items()}
-        return self._torch.nn.functional.normalize(self._encoder.embed_texts(tokens), dim=-1)
+    def _lost(self, images: Any, knew: Any, texts: Any, usual: Sequence[int]) -> Any:
+        """How far images have moved among usual texts, and usual texts from where they were."""
+        torch = self._torch
+        before, after = (SHARPNESS * own @ self._knew_texts.T for own in (knew, images))
+        moved = torch.nn.functional.kl_div(
+            after.log_softmax(dim=1), before.log_softmax(dim=1), reduction="batchmean", log_target=True
+        )
+        return moved + SHARPNESS * (1.0 - (texts * self._knew_texts[usual]).sum(dim=1)).mean()
 
     def save(self, folder: Path) -> None:
-        """Write the model as `save_pretrained` does, with its tokenizer and preprocessing."""
+        """Write the model to a folder, whole or not at all."""
         aside = folder.with_name(f"{folder.name}.new")
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-        for path in self._encoder.model.folder.iterdir():
-            if path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json"):
-                shutil.copyfile(path, aside / path.name)
-        self.network.save_pretrained(aside)
+        self._towers.save(aside)
         shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)
 
@@ -248,7 +288,7 @@ def _keep(model: _Trainee, history: History, folder: Path) -> None:
     """Write how far the training is; the history last."""
     name = _STATE.format(len(history.standings))
     library("safetensors.torch", "training of the kind full").save_file(model.tensors(), folder / name)
-    told = {"before": history.before, "standings": history.standings, "best": history.best}
+    told = {"before": history.before, "standings": history.standings, "best": history.best, "kept": history.kept}
     (folder / f"{_HISTORY}.new").write_text(json.dumps(told), "utf-8")
     (folder / f"{_HISTORY}.new").replace(folder / _HISTORY)
     for old in folder.glob(_STATE.format("*")):
@@ -260,7 +300,8 @@ def _resumed(model: _Trainee, folder: Path) -> History | None:
     """How far a training is that was stopped, with the model as it was then; None where nothing is there."""
     try:
         told = json.loads((folder / _HISTORY).read_text("utf-8"))
-        history = History(float(told["before"]), [float(one) for one in told["standings"]], int(told["best"]))
+        standings = [float(one) for one in told["standings"]]
+        history = History(float(told["before"]), standings, int(told["best"]), float(told["kept"]))
         name = _STATE.format(len(history.standings))
         model.take(library("safetensors.torch", "training of the kind full").load_file(folder / name))
         return history

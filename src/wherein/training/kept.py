@@ -166,7 +166,11 @@ class TrainedHere:
         except (zipfile.BadZipFile, KeyError, ValueError, TypeError, RecursionError) as error:
             raise InputError(f"this is no archive of something trained ({error}). Export it again.") from error
         if card.kind == "full":
-            raise InputError("a fine-tuned model is used as a folder of its own: unpack it and write hf:FOLDER/model.")
+            family = card.encoder.partition(":")[0]
+            raise InputError(
+                f"a fine-tuned model is used as a folder of its own: unpack it and name {family}:FOLDER/model as the "
+                "encoder."
+            )
         card = replace(card, name=name or card.name)
         check_name(card.name, card.encoder)
         self.save(card, numbers)

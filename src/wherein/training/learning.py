@@ -48,9 +48,9 @@ from wherein.training.examples import (
     texts_of,
     with_answers,
 )
-from wherein.training.full import require_trainable
 from wherein.training.kept import Arrays, Checkpoint, TrainedHere, check_name
 from wherein.training.places import GRIDS_MOST, place_vectors
+from wherein.training.towers import require_trainable
 from wherein.training.tuning import fine_tuned, trained_full
 from wherein.values.method import Method
 from wherein.values.query import Query
@@ -264,7 +264,8 @@ class Learning:
         examples = _left_out(examples, there)
         checkpoint = self._checkpoint(card, examples, np.zeros(0, np.float32))
         folder = checkpoint.path.with_suffix("")
-        return trained_full(card, examples, picture=self._picture, folder=folder, on_progress=on_progress)
+        own = self._loaded(card.encoder, threads=default_workers())
+        return trained_full(card, examples, own, picture=self._picture, folder=folder, on_progress=on_progress)
 
     def _checkpoint(self, card: Card, examples: Examples, rows: Floats) -> Checkpoint:
         """How far this very training is."""

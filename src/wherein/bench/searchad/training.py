@@ -4,6 +4,8 @@ The train split is a collection of its own, beside the one that is searched; wha
 that are left out of training say whether what was learnt holds where it was never seen.
 """
 
+import io
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -100,11 +102,18 @@ def train(
         card = collection.trained_card(NAME)
         if card.kind != kind:
             raise DataError(f"{home} holds a {card.kind}, not a {kind}; choose another --out, or delete the folder")
-        if kind == "full":
-            model = f"hf:{collection.folder / 'kept' / 'trained' / NAME / 'model'}"
-            return Trained(_with_encoder(parsed, model), model, None, card.notes)
         archive = collection.export_trained(NAME)
-        return Trained(_with_encoder(parsed, card.spec), card.encoder, archive, card.notes)
+    if kind == "full":
+        model = f"{card.encoder.partition(':')[0]}:{_unpacked(archive, home)}"
+        return Trained(_with_encoder(parsed, model), model, None, card.notes)
+    return Trained(_with_encoder(parsed, card.spec), card.encoder, archive, card.notes)
+
+
+def _unpacked(archive: bytes, home: Path) -> Path:
+    """The folder of a fine-tuned model, out of what was exported."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        opened.extractall(home / "exported")
+    return home / "exported" / "model"
 
 
 def _with_encoder(method: Method, encoder: str) -> str:
