@@ -1,6 +1,7 @@
 """Runs end to end with the toy encoder, whose scores a person can check; resuming."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -223,6 +224,14 @@ def test_data_that_changed_under_a_run_is_refused(tmp_path: Path, covers_data: P
     (covers_data / "database/extra.png").unlink()
     with pytest.raises(DataError, match="changed since the run began"):
         go("covers", covers_data, tmp_path / "fresh")
+
+
+def test_a_run_that_was_copied_elsewhere_is_refused(tmp_path: Path, covers_data: Path, go: Go) -> None:
+    go("covers", covers_data, tmp_path / "out")
+    shutil.copytree(tmp_path / "out", tmp_path / "copy", symlinks=True)
+    with pytest.raises(DataError, match=f"copy was copied or moved here: its index is of {tmp_path / 'out'}"):
+        go("covers", covers_data, tmp_path / "copy")
+    go("covers", covers_data, tmp_path / "out")
 
 
 def test_a_run_inside_its_own_data_is_refused(covers_data: Path, go: Go) -> None:

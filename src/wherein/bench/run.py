@@ -88,6 +88,7 @@ def run(plan: Plan, *, watch: Watch = lambda _: None) -> Evaluation:
     indexed_by = method.encoder if trained is None else trained.encoder
     with wherein.open(plan.indexed / "collection", create=True, encoder=indexed_by) as collection:
         encoder = indexed_by or collection.encoder
+        _require_in_place(plan, collection)
         _claim(plan, weights=load(encoder).digest)
         journal = Journal(plan.out / "answers.ndjson")
         warnings = _index(asked, images, collection, journal=journal, watch=watch)
@@ -138,6 +139,17 @@ def _require_own(plan: Plan, asked: Mapping[str, Any]) -> None:
                 f"{plan.out} holds another run: its {name} is {found.get(name)!r}, now {value!r}; "
                 "choose another --out, or delete the folder"
             )
+
+
+def _require_in_place(plan: Plan, collection: Collection) -> None:
+    """Refuse an index that was copied or moved here: its images have their names from the folder they were in."""
+    here = (plan.indexed / "images").resolve()
+    elsewhere = [root for root in collection.roots.values() if not isinstance(root, Path) or root.resolve() != here]
+    if elsewhere:
+        raise DataError(
+            f"{plan.indexed} was copied or moved here: its index is of {elsewhere[0]}; run it where it was, or delete "
+            "the folder and run again"
+        )
 
 
 def _images(plan: Plan, task: Task) -> Stage:
