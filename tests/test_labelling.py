@@ -185,9 +185,15 @@ def test_the_command_writes_tags_reviews_and_takes_back(folder: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert "8 tags given; 8 were left as people had said." in done.stderr
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 17
-    done = wherein_says(folder, "label", "mood", "--review", "warm", "--no", "green0.png", "-k", "3", "--json")
-    assert "green0.png: is not warm" in done.stderr
+    done = wherein_says(folder, "label", "mood", "--review", "warm", "-k", "3", "--json")
     assert len(json.loads(done.stdout)) == 3
+    done = wherein_says(folder, "label", "mood", "--review", "warm", "--no", "green0.png")
+    assert done.stdout.splitlines() == ["green0.png: is not warm; kept for the next training."], (
+        "the list is not told again"
+    )
+    done = wherein_says(folder, "label", "mood", "--review", "warm", "--no", "green1.png", "--json")
+    assert [(one["image_id"], one["right"]) for one in json.loads(done.stdout)] == [("green1.png", False)]
+    assert wherein_says(folder, "label", "--undo").stdout == "1 answer was taken back.\n"
     assert wherein_says(folder, "label", "--undo").stdout == "1 answer was taken back.\n"
     assert wherein_says(folder, "label", "--undo").stdout == "8 tags taken off again.\n"
     assert wherein_says(folder, "label").returncode == 2

@@ -30,7 +30,7 @@ def label(
         bool, typer.Option("--tag", help="Give such images the label as a tag; what people said is left alone.")
     ] = False,
     review: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="List the images whose label is least certain instead.")
+        str | None, typer.Option(metavar="LABEL", help="List the images whose label is least certain, or answer.")
     ] = None,
     right: Annotated[list[str] | None, typer.Option("--yes", help="With --review: this image shows the label.")] = None,
     wrong: Annotated[list[str] | None, typer.Option("--no", help="With --review: this image does not.")] = None,
@@ -95,12 +95,13 @@ def _review(
         raise InputError(f"{min(set(right) & set(wrong))}: is answered with --yes and --no; say one of them.")
     named = [(image_id, True) for one in right for image_id in opened.resolve(one)]
     named += [(image_id, False) for one in wrong for image_id in opened.resolve(one)]
-    for image_id, is_right in named:
-        typer.echo(opened.answer(name, label, image_id, right=is_right).told, err=True)
-    queue = opened.review(name, label, k=count)
+    answers = [opened.answer(name, label, image_id, right=is_right) for image_id, is_right in named]
+    queue = [] if answers else opened.review(name, label, k=count)  # who answers has seen the list
     if json_:
-        typer.echo(json.dumps([asdict(one) for one in queue], ensure_ascii=False, indent=2))
+        typer.echo(json.dumps([asdict(one) for one in answers or queue], ensure_ascii=False, indent=2))
         return
+    for answer in answers:
+        typer.echo(answer.told)
     for one in queue:
         typer.echo(f"{_sure(one):>5}  {visible(one.image_id)}")
     typer.echo(f"answer with --yes IMAGE and --no IMAGE, then: wherein train {name} --from again", err=True)
