@@ -145,6 +145,16 @@ def test_compaction_keeps_rows_that_duplicates_share(store: Store) -> None:
     assert values(store) == {"b.png": [3.0]}
 
 
+def test_compaction_deletes_what_earlier_versions_derived_and_nothing_else(store: Store) -> None:
+    derived = store.derived.folder
+    derived.mkdir()
+    names = ["rough.patches.toy.1.0", "sampled.patches.toy.1", "strips.patches.toy.1.0", "rough.cells.toy.1.0"]
+    for name in names:
+        (derived / f"{name}.npy").write_bytes(b"x")
+    store.compact()
+    assert {path.stem for path in derived.iterdir()} == set(names[2:])
+
+
 def test_compacting_everything_away_leaves_no_shards(store: Store) -> None:
     store.commit([piece("a.png")])
     with store.catalogue.transaction():

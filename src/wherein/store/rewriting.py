@@ -23,6 +23,8 @@ MERGED_AT_ONCE: Final = 16
 """So many shards of about one size become one: a layer has at most 48 that are not full, and a row is copied at most
 three times.
 """
+_REPLACED: Final = ("rough.patches.*", "sampled.*")
+"""What earlier versions kept in `derived/` under names that nothing reads any more."""
 Row = npt.NDArray[np.generic] | bytes
 
 
@@ -36,7 +38,8 @@ def compact(store: Store) -> int:
         catalogue.drop_gone()
     for layer in sorted({layer for _, layer, _ in catalogue.shards()}):
         _move(store, layer, [shard for shard, _, _ in catalogue.shards(layer)])
-    store.derived.drop("*/links-*/*")  # they are named by where features lay
+    for outdated in ("*/links-*/*", *_REPLACED):  # links are named by where features lay
+        store.derived.drop(outdated)
     store.sweep()
     return before - sum(written.bytes for _, _, written in catalogue.shards())
 
