@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from wherein.features import LocalFeatures, load_features
 from wherein.features.verify import verify
-from wherein.images.image import IMAGE_SUFFIXES, Image, decode
+from wherein.images.image import Image, decode
+from wherein.images.picture import IMAGE_SUFFIXES
 from wherein.kernels.bow import Bags
 from wherein.kernels.codebook import Codebook
 

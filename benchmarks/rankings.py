@@ -1,14 +1,13 @@
 """Whether another version of wherein ranks the same images alike: both search one collection, which the other wrote.
 
-    python benchmarks/rankings.py FOLDER --against SRC [--methods mini patches …] [--texts "a dog" …] [--examples 4]
+    python benchmarks/rankings.py FOLDER… --against SRC [--methods whole patches …] [--texts "a dog" …] [--examples 4]
 
-FOLDER holds images, SRC is the `src` folder of the other version (`git worktree add`). The other version runs with this
-version's weights of `mini`, so that what differs is code; both must be able to read them (versions before texts were
-levelled by kind can not: compare those from a worktree of `f270ca9`, the last that shares their files). It indexes
-FOLDER; each version then searches a copy of that collection for every image, by examples (images of the folder, evenly
-spread), by texts and by texts at a place. Scores are compared image by image: where all lie within 1e-5 (of the score,
-where it is above 1) the rankings are the same up to ties. Else it is told how many of the first ten images are the
-same, and the greatest difference.
+Each FOLDER holds images, SRC is the `src` folder of the other version (`git archive COMMIT src | tar x`). Both versions
+use the towers of this version's `mini` as an encoder `onnx:FOLDER`, which every version reads alike, so that what
+differs is code and not weights. The other version indexes each FOLDER; each version then searches a copy of that
+collection for every image, by examples (images of the folder, evenly spread), by texts and by texts at a place. Scores
+are compared image by image: where all lie within 1e-5 (of the score, where it is above 1) the rankings are the same up
+to ties. Else it is told how many of the first ten images are the same, and the greatest difference.
 """
 
 from __future__ import annotations
@@ -23,29 +22,34 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
 import wherein
-from wherein.encoders.mini import FILES
-from wherein.images.image import IMAGE_SUFFIXES
+from wherein.encoders.mini import MAX_TOKENS, WEIGHTS
+from wherein.images.picture import IMAGE_SUFFIXES
 
 TOLERANCE = 1e-5
 """What two scores may differ by and still be the same: the design's own limit for versions that must agree."""
 METHODS = (
-    "mini",
+    "whole",
     "patches",
+    "patches~alone",
     "static-9",
+    "static-9~alone",
     "static-36",
-    "mini+qe",
-    "mini+diffusion",
-    "mini+dba",
-    "bow",
-    "vlad",
-    "mini+sp",
+    "static-36~best",
+    "whole+qe",
+    "whole+diffusion",
+    "whole+dba",
 )
-TEXTS = ("a dog", "a person in the water", "a blue car on a street", "a drawing of an animal")
+TEXTS = ("a person in the water", "a blue car on a street", "a drawing of an animal", "a painting of a house")
+"""Two that mean photographs and two that ask for something drawn, which later versions treat otherwise on purpose."""
 EACH = """
 import json, sys, wherein
 place, asked = sys.argv[1], json.loads(sys.argv[2])
-with wherein.open(place, create="folder" in asked, encoder="mini") as collection:
+with wherein.open(place, create="folder" in asked, encoder=asked["encoder"]) as collection:
     if "folder" in asked:
         collection.add(asked["folder"], layers=asked["layers"])
         print("{}")
@@ -68,47 +72,66 @@ with wherein.open(place, create="folder" in asked, encoder="mini") as collection
 
 
 def main() -> None:
-    """Print one line for each method and kind of query."""
+    """Print one line for each folder, method and kind of query."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--against", type=Path, required=True)
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--texts", nargs="+", default=TEXTS)
     parser.add_argument("--examples", type=int, default=4, help="how many, at least one")
-    parser.add_argument("--layers", nargs="+", default=("global", "patches", "cells", "dense", "thumbs", "local"))
+    parser.add_argument("--layers", nargs="+", default=("global", "patches", "cells"))
     given = parser.parse_args()
-    walked = [
-        Path(home) / name for home, _, names in os.walk(given.folder.absolute(), followlinks=True) for name in names
-    ]
+    with tempfile.TemporaryDirectory() as temporary:
+        encoder = f"onnx:{as_onnx_folder(Path(temporary) / 'towers')}"
+        for folder in given.folders:
+            compare_in(folder.absolute(), Path(temporary) / folder.name, encoder, given)
+
+
+def compare_in(folder: Path, place: Path, encoder: str, given: argparse.Namespace) -> None:
+    """Print how both versions rank the images of one folder."""
+    walked = [Path(home) / name for home, _, names in os.walk(folder, followlinks=True) for name in names]
     images = sorted(path for path in walked if path.suffix.lower() in IMAGE_SUFFIXES)
     step = max(1, len(images) // given.examples)
     examples = [str(path) for path in images[::step][: given.examples]]
-    here = Path(wherein.__file__).parents[1]
-    with tempfile.TemporaryDirectory() as temporary:
-        other = with_weights(given.against.resolve(), here, Path(temporary) / "src")
-        written = Path(temporary) / "written"
-        run(other, written, {"folder": str(given.folder.absolute()), "layers": list(given.layers)})
-        asked = {"methods": list(given.methods), "texts": list(given.texts), "examples": examples}
-        answers = []
-        for number, source in enumerate((here, other)):
-            place = Path(temporary) / f"copy-{number}"
-            shutil.copytree(written, place)
-            answers.append(run(source, place, asked))
-    print(f"{given.folder.name}: {len(images)} images, scores of every image by this version and by the other")
+    sources = Path(wherein.__file__).parents[1], given.against.resolve()
+    written = place / "written"
+    run(sources[1], written, {"encoder": encoder, "folder": str(folder), "layers": list(given.layers)})
+    asked = {"encoder": encoder, "methods": list(given.methods), "texts": list(given.texts), "examples": examples}
+    answers = []
+    for number, source in enumerate(sources):
+        copy = place / f"copy-{number}"
+        shutil.copytree(written, copy)
+        answers.append(run(source, copy, asked))
+    print(f"{folder.name}: {len(images)} images, scores of every image by this version and by the other", flush=True)
     for method in given.methods:
         for kind in ("example", "text", "place"):
             pairs = [
                 (own, answers[1][name]) for name, own in answers[0].items() if name.startswith(f"{method}|{kind} ")
             ]
-            print(f"  {method}, {kind}: {compared(pairs)}")
+            print(f"  {method}, {kind}: {compared(pairs)}", flush=True)
 
 
-def with_weights(source: Path, here: Path, place: Path) -> Path:
-    """A copy of the other version's code with this version's weights."""
-    shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in FILES:
-        weights = Path("wherein/encoders/weights/mini") / name
-        shutil.copy(here / weights, place / weights)
+def as_onnx_folder(place: Path) -> Path:
+    """The towers of `mini` as a folder of an `onnx:` encoder: pixels come as floats, and hubs are not levelled."""
+    place.mkdir()
+    tower = onnx.load(WEIGHTS / "image.onnx")
+    values = tower.graph.input.pop(0)
+    tower.graph.input.append(helper.make_tensor_value_info("floats", TensorProto.FLOAT, ["n", 3, 256, 256]))
+    tower.graph.initializer.append(numpy_helper.from_array(np.float32(255), "full"))
+    nodes = [
+        helper.make_node("Mul", ["floats", "full"], ["scaled"]),
+        helper.make_node("Round", ["scaled"], ["whole"]),
+        helper.make_node("Cast", ["whole"], ["bytes"], to=TensorProto.UINT8),
+        helper.make_node("Transpose", ["bytes"], [values.name], perm=[0, 2, 3, 1]),
+    ]
+    for node in reversed(nodes):
+        tower.graph.node.insert(0, node)
+    onnx.save(tower, place / "image.onnx")
+    for name in ("text.onnx", "tokenizer.json"):
+        shutil.copy(WEIGHTS / name, place / name)
+    said = {"size": 256, "mean": [0, 0, 0], "std": [1, 1, 1], "context": MAX_TOKENS}
+    said |= {"image_output": "global", "patch_output": "patches"}
+    (place / "encoder.json").write_text(json.dumps(said))
     return place
 
 

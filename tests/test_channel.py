@@ -29,11 +29,11 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
 @pytest.mark.parametrize("size", [0, 1, 70_000, LARGE], ids=["empty", "one byte", "some", "more than fits"])
 def test_a_message_arrives_as_it_was_sent(ends: tuple[Channel, Channel], size: int) -> None:
     message = os.urandom(size)
-    sender = threading.Thread(target=ends[0].send, args=(message,))
+    sender = threading.Thread(target=ends[0].send, args=({"name": "ä" * 300}, message))
     sender.start()
-    assert ends[1].receive() == message
-    ends[0].send(b"next")
-    assert ends[1].receive() == b"next"
+    assert ends[1].receive() == ({"name": "ä" * 300}, message)
+    ends[0].send("next")
+    assert ends[1].receive() == ("next", b"")
     sender.join()
 
 
@@ -43,9 +43,9 @@ def test_a_signal_in_between_loses_nothing(ends: tuple[Channel, Channel]) -> Non
     message = os.urandom(LARGE)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-        sender = threading.Thread(target=ends[0].send, args=(message,))
+        sender = threading.Thread(target=ends[0].send, args=("large", message))
         sender.start()
-        assert ends[1].receive() == message
+        assert ends[1].receive() == ("large", message)
         sender.join()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -57,7 +57,7 @@ def test_the_end_of_the_other_is_told_also_within_a_message() -> None:
     raw, theirs = socket.socketpair()
     channel = Channel(theirs)
     assert not channel.waits(0.0)
-    raw.sendall((100).to_bytes(8, "big") + b"half")
+    raw.sendall((100).to_bytes(8, "big") + bytes(8) + b"half")
     raw.close()
     assert channel.waits(1.0)
     with pytest.raises(EOFError):

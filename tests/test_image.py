@@ -11,7 +11,8 @@ import PIL.Image
 import pytest
 
 from wherein.errors import OversizedImage, UnreadableImage
-from wherein.images.image import Image, decode, looks_like_image
+from wherein.images.image import Image, decode
+from wherein.images.picture import looks_like_image
 from wherein.values.region import Box
 
 Picture = Callable[..., PIL.Image.Image]

@@ -14,7 +14,8 @@ import PIL.Image
 import pytest
 
 from wherein.errors import OversizedImage, UnreadableImage
-from wherein.images.image import decode, looks_like_image
+from wherein.images.image import decode
+from wherein.images.picture import looks_like_image
 
 Picture = Callable[..., PIL.Image.Image]
 Encode = Callable[..., bytes]

@@ -15,8 +15,8 @@ import pytest
 import wherein
 from wherein.bench.pickles import read_pickle
 from wherein.errors import DataError, OversizedImage, UnreadableImage
-from wherein.images import image as image_module
 from wherein.images import isolated
+from wherein.images import picture as picture_module
 from wherein.images.image import decode
 from wherein.images.video import frame_at
 
@@ -83,6 +83,24 @@ def test_a_decoder_that_dies_costs_its_file_alone(number: int, encoded: Callable
     with pytest.raises(UnreadableImage, match=f"a.jpg: its decoder failed .*{signal.Signals(number).name}"):
         isolated.decode(data, at_least=killed(number), name="a.jpg")
     assert isolated.decode(data, name="a.jpg").full_wh == (800, 600)
+
+
+def test_where_the_process_that_starts_decoders_was_killed_another_is_started(encoded: Callable[..., bytes]) -> None:
+    data = encoded(PIL.Image.new("RGB", (80, 60)), "JPEG")
+    before = isolated._POOL.prepare()
+    os.kill(before._process.pid, signal.SIGKILL)
+    before._process.wait()
+    with isolated._POOL.decoder("first"), isolated._POOL.decoder("second"):  # more than there are idle
+        assert isolated.decode(data, name="a.jpg").full_wh == (80, 60)
+    assert isolated._POOL.prepare() is not before
+    isolated._POOL.close()
+    assert isolated.decode(data, name="a.jpg").full_wh == (80, 60)
+
+
+def test_a_decoder_that_holds_much_memory_serves_no_second_file() -> None:
+    with isolated._POOL.decoder("large.png") as decoder:
+        decoder.large = True
+    assert not decoder.alive
 
 
 def test_a_decoder_that_never_ends_is_ended(encoded: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,8 +184,8 @@ def test_a_huge_image_is_made_smaller_strip_by_strip_as_it_would_be_at_once(
     elif mode != "RGB":
         picture = picture.convert(mode)
     whole = PIL.Image.fromarray(decode(picture).pixels).reduce(2)
-    monkeypatch.setattr(image_module, "_HUGE", 61 * 90 // 3)
-    monkeypatch.setattr(image_module, "_STRIP", 90 * 8)
+    monkeypatch.setattr(picture_module, "_HUGE", 61 * 90 // 3)
+    monkeypatch.setattr(picture_module, "_STRIP", 90 * 8)
     made = decode(picture)
     assert made.full_wh == (90, 61)
     assert made.pixels.tolist() == np.asarray(whole).tolist()
@@ -185,7 +203,7 @@ def test_an_image_that_memory_does_not_hold_says_the_way_out(monkeypatch: pytest
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(image_module, "_from_bytes", full)
+    monkeypatch.setattr(picture_module, "_from_bytes", full)
     with pytest.raises(OversizedImage, match=r"scan\.tif: .* Re-save it compressed"):
         decode(b"II*\0", name="scan.tif")
 
@@ -203,13 +221,13 @@ def test_examples_and_files_are_decoded_in_other_processes_while_searching(
 ) -> None:
     PIL.Image.fromarray(cover(3)).save(folder / "cover.png")
     collection.add(folder, layers=["global", "patches", "cells", "local"])
-    here, seen = image_module._from_bytes, list[str]()
+    here, seen = picture_module._from_bytes, list[str]()
 
     def watched(data: bytes, where: str, **more: object) -> object:
         seen.append(where)
         return here(data, where, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(image_module, "_from_bytes", watched)
+    monkeypatch.setattr(picture_module, "_from_bytes", watched)
     where = wherein.Box(0.0, 0.0, 0.5, 0.5) if method == "theoretical" else None
     query = wherein.Query((wherein.Part(image=(folder / "cover.png").read_bytes(), where=where),))
     assert collection.search(query, method=method)[0].image_id == "cover.png"

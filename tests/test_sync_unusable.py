@@ -11,7 +11,7 @@ import pytest
 
 import wherein
 from wherein.errors import InputError
-from wherein.images.image import read_bytes
+from wherein.images.picture import read_bytes
 from wherein.values.records import AddReport
 
 Paint = Callable[..., Path]

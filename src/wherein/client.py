@@ -19,7 +19,8 @@ from wherein import errors
 from wherein.client_learning import RemoteLearning
 from wherein.door import Door as _Door
 from wherein.door import named_error
-from wherein.images.image import ImageLike, read_bytes
+from wherein.images.image import ImageLike
+from wherein.images.picture import read_bytes
 from wherein.images.video import seconds_of
 from wherein.options import Askable, Asked, Filters, Options, image_ids_of, lists_options, only_filters, several
 from wherein.values.address import Location

@@ -14,7 +14,8 @@ from wherein.arrays import Floats, Mask
 from wherein.encoders import Encoder
 from wherein.errors import CollectionChanged, CollectionNotFound, NotPrepared
 from wherein.files import expanded
-from wherein.images.image import MAX_PIXELS, ImageLike
+from wherein.images.image import ImageLike
+from wherein.images.picture import MAX_PIXELS
 from wherein.images.video import EVERY, seconds_of
 from wherein.indexing.compress import check_choice, update_codes
 from wherein.indexing.executors import load_executor

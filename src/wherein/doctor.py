@@ -20,7 +20,7 @@ import wherein
 from wherein.collection import open
 from wherein.errors import CollectionError, ImageError
 from wherein.images import isolated
-from wherein.images.image import MAX_PIXELS
+from wherein.images.picture import MAX_PIXELS
 from wherein.index.rows import CACHE_BYTES
 from wherein.parallel import default_workers
 

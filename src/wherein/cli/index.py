@@ -95,7 +95,7 @@ def index(
 ) -> None:
     """Index folders of images and videos. Run it again at any time: only what changed is read."""
     from wherein.collection import open
-    from wherein.images.image import MAX_PIXELS
+    from wherein.images.picture import MAX_PIXELS
     from wherein.locations import check_new, home_of, nearest, targets_of
 
     use_models(device=device, trust_remote_code=trust_remote_code)

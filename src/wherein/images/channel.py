@@ -1,18 +1,19 @@
 """Messages between this process and one of its decoders, over a pair of sockets.
 
-Each message is its length, then its bytes, which are received in one piece: a photograph, or its pixels, is copied into
-the kernel and out of it and no further.
+Each message is a head, in JSON, and a body: the bytes of a photograph, or its pixels. The body is received in one
+piece, so that it is copied into the kernel and out of it and no further.
 """
 
 from __future__ import annotations
 
+import json
 import select
 import socket
 import struct
-from typing import Final
+from typing import Any, Final
 
-_LENGTH: Final = struct.Struct("!Q")
-"""How the length of a message is written."""
+_LENGTHS: Final = struct.Struct("!QQ")
+"""How the lengths of head and body are written."""
 _ROOM: Final = 4 << 20
 """Bytes that may be on their way, where the system allows as many: most photographs, so that nobody waits for half of
 one (`benchmarks/indexing.py`)."""
@@ -29,14 +30,22 @@ class Channel:
         """The number of the socket."""
         return self._end.fileno()
 
-    def send(self, message: bytes | memoryview) -> None:
-        """Send one message; returns when all of it is on its way."""
-        self._end.sendall(_LENGTH.pack(memoryview(message).nbytes))
-        self._end.sendall(message)
+    def send(self, head: Any, body: bytes | memoryview = b"") -> None:
+        """Send one message, all at once; returns when all of it is on its way."""
+        told = json.dumps(head).encode()
+        first = _LENGTHS.pack(len(told), len(body)) + told
+        sent = self._end.sendmsg([first, body])
+        if sent < len(first):  # a signal came, or there was no room for all
+            self._end.sendall(first[sent:])
+            sent = len(first)
+        if sent < len(first) + len(body):
+            self._end.sendall(memoryview(body)[sent - len(first) :])
 
-    def receive(self) -> bytes:
-        """The next message, waited for."""
-        return self._exactly(*_LENGTH.unpack(self._exactly(_LENGTH.size)))
+    def receive(self) -> tuple[Any, bytes]:
+        """The head and the body of the next message, waited for."""
+        of_head, of_body = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
+        head = json.loads(self._exactly(of_head))
+        return head, self._exactly(of_body) if of_body else b""
 
     def waits(self, seconds: float) -> bool:
         """Whether a message has come, or the other end has closed, within some seconds."""

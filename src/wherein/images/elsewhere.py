@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
 from wherein.errors import InputError, UnreadableImage
-from wherein.images.image import IMAGE_SUFFIXES, check_bytes, looks_like_image
+from wherein.images.picture import IMAGE_SUFFIXES, check_bytes, looks_like_image
 from wherein.images.video import VIDEO_SUFFIXES
 from wherein.images.walk import HEAD_BYTES, Found, Passed, is_transport_stream, storable_time
 from wherein.images.walk import exists as exists_here

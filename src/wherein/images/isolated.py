@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import queue
 import signal
@@ -24,8 +23,9 @@ from wherein import errors
 from wherein.errors import ImageError, UnreadableImage
 from wherein.files import on_disk
 from wherein.images.channel import Channel
-from wherein.images.image import MAX_PIXELS, Detail, Enough, Image, ImageLike
+from wherein.images.image import Image, ImageLike
 from wherein.images.image import decode as decode_here
+from wherein.images.picture import MAX_PIXELS, Detail, Enough
 from wherein.images.video import EVERY, Keyframe
 
 PATIENCE: Final = 60.0
@@ -35,7 +35,9 @@ VIDEO_PATIENCE: Final = 600.0
 _KEEP_MEMORY: Final = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 """Bids the C library of Linux keep the memory of one image for the next: given back and asked for again, its pages are
 a third of the time that a photograph of one megapixel takes. 32 MB is the most that it lets one piece have, and a
-decoder that holds more than 400 MB ends after its answer."""
+decoder that holds more than 400 MB is ended after its answer."""
+_ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""Bids numpy start no threads of its own: a copy of a process with several is not sound."""
 ISOLATED = hasattr(socket, "socketpair") and os.name == "posix"
 
 
@@ -48,9 +50,9 @@ def decode(data: bytes, *, at_least: Detail | None = None, max_pixels: int = MAX
         request["enough"] = astuple(at_least) if isinstance(at_least, Enough) else None  # it need not ask back
         decoder.ask(request, data)
         told = decoder.told(PATIENCE)
-        while "size_wh" in told and at_least is not None:
+        while "full_wh" not in told and at_least is not None:
             width, height = told["size_wh"]
-            decoder.send(json.dumps(at_least((width, height))).encode())
+            decoder.send(at_least((width, height)))
             told = decoder.told(PATIENCE)
         return decoder.image(told)
 
@@ -102,8 +104,8 @@ class _Crashed(Exception):
     """The decoder has ended, or was ended."""
 
 
-class _Decoder:
-    """One process, and the way to it."""
+class _Starter:
+    """The process that decoders are copies of: it has loaded what they need."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -115,21 +117,58 @@ class _Decoder:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | _KEEP_MEMORY | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=os.environ | _KEEP_MEMORY | _ONE_THREAD | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-        self._channel = Channel(ours)
+        self._channel, self._turn = Channel(ours), threading.Lock()
+
+    def start(self) -> tuple[int, Channel]:
+        """A new decoder: the number of its process, and the way to it."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs, self._turn:
+                self._channel.send({})
+                self._channel.lend(theirs.fileno())
+                return int(self._channel.receive()[0]), Channel(ours)
+        except (EOFError, OSError):
+            ours.close()
+            raise
+
+    def ended(self, pid: int) -> int | None:
+        """How a decoder has ended by itself; None where it had to be ended, or nobody knows."""
+        try:
+            with self._turn:
+                self._channel.send({"end": pid})
+                code: int | None = self._channel.receive()[0]
+                return code
+        except (EOFError, OSError):
+            return None
+
+    def close(self) -> None:
+        """End it, and with it the decoders that nobody asks any more."""
+        with suppress(OSError):
+            self._channel.close()
+        self._process.wait()
+
+
+class _Decoder:
+    """One process, and the way to it."""
+
+    def __init__(self, starter: _Starter) -> None:
+        self._starter = starter
+        self.pid, self._channel = starter.start()
         self.busy = False
         """Whether an answer is still on its way."""
+        self.large = False
+        """Whether it holds so much memory that it had better be ended."""
+        self._body, self._ended = b"", ""
 
-    def ask(self, request: dict[str, Any], data: bytes | None = None) -> None:
+    def ask(self, request: dict[str, Any], data: bytes = b"") -> None:
         self.busy = True
-        self.send(json.dumps(request).encode())
-        if data is not None:
-            self.send(data)
+        self.send(request, data)
 
-    def send(self, data: bytes) -> None:
+    def send(self, head: Any, body: bytes = b"") -> None:
         try:
-            self._channel.send(data)
+            self._channel.send(head, body)
         except OSError as error:
             raise _Crashed(self.end()) from error
 
@@ -146,59 +185,58 @@ class _Decoder:
             if not self._channel.waits(seconds):
                 self.end()
                 raise _Crashed(f"it took longer than {seconds:g} s")
-            told: dict[str, Any] = json.loads(self._channel.receive())
+            told: dict[str, Any]
+            told, self._body = self._channel.receive()
         except (EOFError, OSError) as error:
             raise _Crashed(self.end()) from error
+        self.large = told.get("large", False)
         if "end" in told:
             self.busy = False
         if "error" in told:
             self.busy = False
             raised: ImageError = getattr(errors, told["error"])(told["said"])
-            if told["passing"] == "1":
+            if told["passing"]:
                 raised.__cause__ = OSError(told["said"])
             raise raised
         return told
 
     def image(self, told: dict[str, Any]) -> Image:
-        """The pixels that follow what was told of them."""
-        try:
-            pixels = np.frombuffer(self._channel.receive(), np.uint8).reshape(told["shape"])
-        except (EOFError, OSError) as error:
-            raise _Crashed(self.end()) from error
+        """The image of which that was told last."""
+        width, height = told["size_wh"]
+        pixels = np.frombuffer(self._body, np.uint8).reshape(height, width, 3)
         self.busy = told["seconds"] is not None  # of a video, more may follow
         taken = None if told["taken"] is None else datetime.fromisoformat(told["taken"])
         return Image(pixels, (told["full_wh"][0], told["full_wh"][1]), taken)
 
     @property
-    def pid(self) -> int:
-        """The number of its process."""
-        return self._process.pid
-
-    @property
     def alive(self) -> bool:
-        """Whether its process still runs."""
-        return self._process.poll() is None
+        """Whether its process still runs: who is not asked says nothing, and one that ends closes its socket."""
+        return not self._ended and not self._channel.waits(0.0)
 
     def end(self) -> str:
         """End it, and say how it ended by itself, if it had."""
-        with suppress(OSError):
-            self._channel.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
-        code = self._process.poll()
-        self._process.kill()
-        self._process.wait()
-        if code is None or code >= 0:
-            return "it ended" if code is None else f"it ended with code {code}"
-        return f"it ended with {signal.Signals(-code).name}" if -code in set(signal.Signals) else "it was ended"
+        if not self._ended:
+            with suppress(OSError):
+                self._channel.close()
+            code = self._starter.ended(self.pid)
+            self._ended = "it ended" if code is None else f"it ended with code {code}"
+            if code is not None and code < 0:
+                known = -code in set(signal.Signals)
+                self._ended = f"it ended with {signal.Signals(-code).name}" if known else "it was ended"
+        return self._ended
 
 
 class _Pool:
     """The decoders of this process that are idle; one is started where all are at work."""
 
     def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
         self._idle: queue.LifoQueue[_Decoder] = queue.LifoQueue()
-        self._turn, self._owner = threading.Lock(), os.getpid()
+        self._starter: _Starter | None = None
+        self._owner = os.getpid()
         self.last: _Decoder | None = None
         """The one that was taken last."""
 
@@ -213,28 +251,48 @@ class _Pool:
                 f"{name}: its decoder failed ({crash}), so it is left out. Re-save or re-copy the file."
             ) from None
         finally:
-            if decoder.busy or not decoder.alive:
+            if decoder.busy or decoder.large or not decoder.alive:
                 decoder.end()
             else:
                 self._idle.put(decoder)
 
     def close(self) -> None:
         """End the decoders that no file is being decoded by."""
+        if os.getpid() != self._owner:
+            return
         with suppress(queue.Empty):
-            while os.getpid() == self._owner:
+            while True:
                 self._idle.get_nowait().end()
+        with self._turn:
+            if self._starter is not None:
+                self._starter.close()
+                self._starter = None
+
+    def prepare(self) -> _Starter:
+        """The process that decoders are started by, which needs a moment before it can."""
+        with self._turn:
+            if os.getpid() != self._owner:  # a forked process must not speak to its parent's
+                self._forget()
+            if self._starter is None:
+                self._starter = _Starter()
+            return self._starter
 
     def _take(self) -> _Decoder:
-        if os.getpid() != self._owner:  # a forked process must not speak to its parent's
-            with self._turn:
-                self._idle, self._owner = queue.LifoQueue(), os.getpid()
+        starter = self.prepare()
         with suppress(queue.Empty):
             while True:
                 decoder = self._idle.get_nowait()
                 if decoder.alive:
                     return decoder
                 decoder.end()
-        return _Decoder()
+        try:
+            return _Decoder(starter)
+        except (EOFError, OSError):  # somebody has ended the starter
+            with self._turn:
+                if self._starter is starter:
+                    starter.close()
+                    self._starter = None
+            return _Decoder(self.prepare())
 
 
 _POOL: Final = _Pool()

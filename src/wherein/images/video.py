@@ -19,7 +19,8 @@ import numpy as np
 
 from wherein.arrays import Floats
 from wherein.errors import InputError, MissingExtra, UnreadableImage
-from wherein.images.image import MAX_PIXELS, Image, check_pixels
+from wherein.images.image import Image
+from wherein.images.picture import MAX_PIXELS, check_pixels
 
 VIDEO_SUFFIXES: Final = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".wmv"})
 EVERY: Final = 5.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wherein.images.image import IMAGE_SUFFIXES, looks_like_image
+from wherein.images.picture import IMAGE_SUFFIXES, looks_like_image
 from wherein.images.video import VIDEO_SUFFIXES
 from wherein.values.address import Location
 

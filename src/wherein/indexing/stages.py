@@ -23,7 +23,8 @@ from wherein.encoders import Encoded, Encoder, load
 from wherein.errors import ImageError, UnreadableImage
 from wherein.images import isolated
 from wherein.images.elsewhere import LocalCopy, read_elsewhere
-from wherein.images.image import MAX_PIXELS, Image, ImageLike, Pixels, decode, may_pass, read_bytes
+from wherein.images.image import Image, ImageLike, Pixels, decode
+from wherein.images.picture import MAX_PIXELS, may_pass, read_bytes
 from wherein.images.video import EVERY, Keyframe, is_video, keyframe_id
 from wherein.layers import BytesKind, EncodedKind, detail, open_kind
 from wherein.store.manifest import Layer

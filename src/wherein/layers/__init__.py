@@ -19,7 +19,8 @@ from wherein import plugins
 from wherein.arrays import Floats
 from wherein.encoders import Encoded, Encoder, stored_by
 from wherein.errors import InputError, did_you_mean
-from wherein.images.image import Detail, Enough, Image
+from wherein.images.image import Image
+from wherein.images.picture import Detail, Enough
 from wherein.store.manifest import THUMBS, Layer
 from wherein.store.piece import Rows
 from wherein.store.shards import Array

@@ -9,8 +9,9 @@ import numpy as np
 from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
 from wherein.errors import ImageError
-from wherein.images.image import Detail, Pixels
+from wherein.images.image import Pixels
 from wherein.images.isolated import decode_given
+from wherein.images.picture import Detail
 from wherein.parallel import in_parallel
 from wherein.store.originals import Original
 from wherein.values.region import Box

@@ -17,7 +17,8 @@ from wherein.collection import Collection
 from wherein.errors import CollectionNotFound, ImageError, NotPrepared, OversizedImage, UnreadableImage
 from wherein.files import TEMPORARY, write_durably
 from wherein.images import isolated
-from wherein.images.image import IMAGE_SUFFIXES, Image, ImageLike, looks_like_image
+from wherein.images.image import Image, ImageLike
+from wherein.images.picture import IMAGE_SUFFIXES, looks_like_image
 from wherein.images.video import is_video
 from wherein.plugins import AUTO
 from wherein.server.lanes import Lane, is_slow

@@ -23,7 +23,8 @@ import numpy as np
 from wherein.arrays import Mask
 from wherein.errors import InputError, QueryError
 from wherein.files import expanded
-from wherein.images.image import IMAGE_SUFFIXES, ImageLike, decode, is_image_like
+from wherein.images.image import ImageLike, decode, is_image_like
+from wherein.images.picture import IMAGE_SUFFIXES
 from wherein.images.video import frame_at, is_video, split_frame
 from wherein.values.masks import MaskLike, mask_box, read_mask
 from wherein.values.region import Box, place, split_place

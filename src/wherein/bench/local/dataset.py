@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wherein.bench.readers import field_of, finite, read_ndjson
 from wherein.errors import DataError, RegionError
-from wherein.images.image import IMAGE_SUFFIXES
+from wherein.images.picture import IMAGE_SUFFIXES
 from wherein.values.region import Box
 
 SHAPES: Final = {

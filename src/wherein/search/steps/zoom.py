@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from wherein.errors import QueryError
-from wherein.images.image import Detail
+from wherein.images.picture import Detail
 from wherein.search.background import Background
 from wherein.search.crops import crop_embeddings
 from wherein.search.engine import Context, Ranked, asked_groups, reordered
