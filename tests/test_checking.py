@@ -297,6 +297,23 @@ def test_a_backup_while_others_write_and_compact_is_whole(home: Path, tmp_path: 
 # --- strangers and co-users ------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "kept/ignored.json", "copies/kept/ignored.json", "derived/odd.json"])
+@pytest.mark.parametrize("what", ["pipe", "device", "bomb"])
+def test_what_never_ends_is_refused_before_it_is_read(home: Path, name: str, what: str) -> None:
+    (home / name).parent.mkdir(exist_ok=True)
+    (home / name).unlink(missing_ok=True)
+    if what == "pipe":
+        os.mkfifo(home / name)
+    elif what == "device":
+        (home / name).symlink_to("/dev/zero")
+    else:
+        with (home / name).open("wb") as file:
+            file.truncate(4 << 30)  # a hole: it takes no space on the disk
+    for use in (wherein.open, wherein.mend):
+        with pytest.raises((InputError, CollectionError), match=f"{name}: |is not a collection|holds no collection"):
+            use(home)
+
+
 @pytest.mark.parametrize("name", ["../../../esc", "a/b", "..", ""])
 def test_a_strangers_catalogue_leads_nowhere_else(home: Path, tmp_path: Path, name: str) -> None:
     import sqlite3

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, Final, cast
@@ -19,6 +19,11 @@ TEMPORARY: Final = ".tmp"
 """How the name of a file ends while it is being written."""
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What a system says when a disk, a quota or the size of one file is used up."""
+
+_DOCUMENTS: Final = frozenset({".json", ".npz", ".txt", ".1"})
+"""How the names of files end that are read as a whole."""
+_DOCUMENT_MOST: Final = 1 << 30
+"""Bytes of such a file: what people said of a million images takes a tenth of that."""
 
 
 def expanded(name: str | os.PathLike[str]) -> Path:
@@ -114,6 +119,19 @@ def plain_files(folder: Path) -> list[Path]:
         folders[:] = [name for name in folders if not (Path(home) / name).is_symlink()]
         found += [path for name in names if (path := Path(home) / name).is_file() and not path.is_symlink()]
     return sorted(found)
+
+
+def refuse_strange_files(folder: Path) -> None:
+    """Refuse a folder with files that nobody should read: a pipe may never end, a document may fill memory."""
+    for home, _, names in os.walk(folder):
+        for name in names:
+            path = Path(home) / name
+            with suppress(FileNotFoundError):  # a link that leads nowhere, or a file that was dropped meanwhile
+                found = path.stat()
+                if stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+                    raise InputError(f"{path}: is no plain file but a pipe or a device. Remove it.")
+                if found.st_size > _DOCUMENT_MOST and path.suffix in _DOCUMENTS:
+                    raise InputError(f"{path}: has {found.st_size:,} bytes, which wherein never writes. Remove it.")
 
 
 def plain_path(name: str | os.PathLike[str]) -> Path:

@@ -165,3 +165,32 @@ def test_a_change_killed_at_any_moment_loses_nothing(home: Path) -> None:
             spare.rename(home)
         assert number >= 0
     note("killed at random moments", tries=killed, lost=0)
+
+
+@pytest.mark.parametrize("how", ["kill", "cut"])
+def test_an_older_collection_struck_while_it_is_brought_up_to_date_is_whole(tmp_path: Path, how: str) -> None:
+    source, struck = Path(__file__).parent.parent / "formats" / "0.1" / "collection", 0
+    with wherein.open(shutil.copytree(source, tmp_path / "read")) as opened:
+        before = [hit.image_id for hit in opened.search("red", k=100)]
+    for at in range(1, size(12, 400), size(3, 1)):
+        home = shutil.copytree(source, tmp_path / str(at))
+
+        def work(home: Path = home, at: int = at) -> None:
+            faults = Faults(how, at, seed=at)
+            faults.install()
+            with wherein.open(home) as collection:
+                collection.tag("later", before[:1])
+            if faults.count < at:
+                os._exit(UNTOUCHED)
+
+        _, status = os.waitpid(forked(work), 0)
+        struck += os.waitstatus_to_exitcode(status) != UNTOUCHED
+        wherein.mend(home)
+        with wherein.open(home) as opened:
+            assert opened.check().broken == ()
+            assert [hit.image_id for hit in opened.search("red", k=100)] == before
+            opened.tag("later", before[:1])
+            assert opened.image_ids(tags=["later"]) == before[:1]
+        shutil.rmtree(home)
+    assert struck
+    note(f"older collections struck by {how}", tries=struck, lost=0)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wherein.copies import COPIES, mend_guarded, quarantine
 from wherein.errors import CollectionError, CollectionNotFound
-from wherein.files import write_durably
+from wherein.files import refuse_strange_files, write_durably
 from wherein.store.catalogue import Catalogue
 from wherein.store.catalogue_copies import is_as_noted, secure, sound_copies
 from wherein.store.ignored import Ignored
@@ -29,6 +29,7 @@ def mend(folder: Path, *, repair: bool = True) -> list[str]:
     """Make a collection openable; returns what was wrong and done, in sentences. Nobody else may have it open."""
     if not any((folder / name).exists() for name in ("manifest.json", "catalogue.sqlite", "shards", COPIES)):
         raise CollectionNotFound(f"{folder}: is not a collection. Make one with `wherein index FOLDER`.")
+    refuse_strange_files(folder)
     if not repair or not os.access(folder, os.W_OK):  # what may only be read can still be looked through
         return _flaws(folder)
     with writers_place(folder):

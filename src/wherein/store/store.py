@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from wherein.errors import CollectionChanged, CollectionCorrupt, CollectionError, CollectionNotFound
-from wherein.files import TEMPORARY, make_folder, sync_folder
+from wherein.files import TEMPORARY, make_folder, refuse_strange_files, sync_folder
 from wherein.images.elsewhere import exists
 from wherein.store import catalogue_copies, checking, rewriting
 from wherein.store.catalogue import Catalogue
@@ -50,6 +50,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         if not (folder / "manifest.json").is_file():
             raise CollectionNotFound(f"{folder}: is not a collection. Make one with `wherein index FOLDER`.")
+        refuse_strange_files(folder)
         self.folder = folder
         self.derived = Derived.of(folder / "derived")
         self._stamp: tuple[int, int, int] | None = None
