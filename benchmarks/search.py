@@ -6,7 +6,8 @@
 
 Every engine runs in a process of its own, alone, over the same rows (made up by benchmarks/clustered.py, or a file
 (n, v, d)), at the cheapest of its settings whose recall@100 of images is at least 0.99, or at its best one. A figure is
-the median of warm queries. Beside the time on the clock stands the processor time, which a busy machine changes less.
+the median of warm queries. An engine that is not built within --limit, or needs more than --memory, is listed as such.
+Beside the time on the clock stands the processor time, which a busy machine changes less.
 On a machine that others use, start it with `nice` and give --lock FILE: an engine is then built in the background,
 and asked at the highest priority there is while that file is locked (`flock`), so that no other such measurement runs.
 """
@@ -38,6 +39,10 @@ DEEP = 100
 WANTED = 0.99
 TRIED = 12
 """Queries by which a setting is chosen; the others measure it."""
+CLOCK_TIMES = 2
+"""So many times the processor time that an engine may take it may take on the clock, where others use the machine."""
+OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "OutOfMemory", "Cannot allocate", "memory allocation of")
+"""What engines say that got no more memory."""
 
 
 def main() -> None:
@@ -75,7 +80,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--queries", type=int, default=62)
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--scratch", type=Path, help="Where rows and truth stay for the next run.")
-    parser.add_argument("--limit", type=int, default=1200, help="Seconds of processor time that an engine may take.")
+    parser.add_argument("--limit", type=int, default=1800, help="Seconds of processor time that an engine may take.")
+    parser.add_argument("--memory", type=int, default=14, help="GB of memory of its own that an engine may take.")
     parser.add_argument("--lock", type=Path, help="A file that is locked while queries are timed.")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--engine", help=argparse.SUPPRESS)
@@ -102,20 +108,32 @@ def exact(rows: Any, queries: Floats) -> Ints:
     """(queries, DEEP): the best images, by comparing every row in float32."""
     flat, vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
     scores = np.concatenate([some @ queries.T for _, some in blocks_of(flat)]).reshape(-1, vectors, len(queries))
-    return np.argsort(-scores.max(axis=1), axis=0, kind="stable")[:DEEP].T
+    every = scores.max(axis=1).T
+    few = np.argpartition(-every, DEEP, axis=1)[:, :DEEP]
+    return np.take_along_axis(few, np.argsort(-np.take_along_axis(every, few, axis=1), axis=1), axis=1)
 
 
 def run(name: str, rows: Path, truth: Path, asked: argparse.Namespace) -> dict[str, Any]:
-    """One engine in a process of its own."""
+    """One engine in a process of its own; one that cannot is listed with the reason."""
     command = [sys.executable, __file__, "--engine", name, "--rows", str(rows), "--truth", str(truth)]
-    command += ["--limit", str(asked.limit)] + (["--lock", str(asked.lock)] if asked.lock else [])
-    done = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True)
-    ends = {-signal.SIGXCPU: f"{asked.limit:,} s of processor time", -signal.SIGKILL: "the memory there was"}
-    if done.returncode in ends:
-        return {"error": f"did not finish: not built within {ends[done.returncode]}"}
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    command += ["--limit", str(asked.limit), "--memory", str(asked.memory)]
+    command += ["--lock", str(asked.lock)] if asked.lock else []
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        out, err = process.communicate(timeout=CLOCK_TIMES * asked.limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return {"error": f"did not finish building in {CLOCK_TIMES * asked.limit // 60:,} minutes"}
+    if process.returncode == -signal.SIGXCPU:
+        return {"error": f"did not finish building in {asked.limit // 60:,} minutes of processor time"}
+    if process.returncode:
+        said = (err.strip().splitlines() or [f"ended with {process.returncode}"])[-1]
+        full = process.returncode == -signal.SIGKILL or any(word in err for word in OUT_OF_MEMORY)
+        return {"error": f"does not fit in {asked.memory} GB" if full else f"failed: {said[:120]}"}
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
     return found
 
 
@@ -146,6 +164,7 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
     engine = ENGINES[asked.engine]()
     prioritise(os.getpriority(os.PRIO_PROCESS, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (asked.limit, asked.limit + 60))
+    resource.setrlimit(resource.RLIMIT_DATA, (asked.memory << 30, asked.memory << 30))  # mapped files do not count
     started = time.perf_counter()
     engine.build(rows)
     build, spent = time.perf_counter() - started, time.process_time()

@@ -11,7 +11,7 @@ import wherein
 from wherein import Box, Part
 from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder
-from wherein.index.cells import Cells, PlaceRows, lengths_of, sixths
+from wherein.index.cells import Cells, PlaceRows, lengths_of, per_length, sixths
 from wherein.index.exact import ExactRows
 from wherein.index.patches import PatchGrids
 from wherein.index.rows import in_memory
@@ -47,7 +47,7 @@ def as_cells(rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> Cells:
     values = np.rint(127 * rows.transpose(1, 0, 2)).astype(np.int8)
     stored = [PlaceRows(values, np.arange(len(values)), np.arange(len(values)))]
     shares = np.eye(len(rows), dtype=np.float32)
-    return Cells(stored, shares, lengths_of(stored, shares, images=len(values)))
+    return Cells(stored, shares, per_length(lengths_of(stored, shares, images=len(values))))
 
 
 @pytest.mark.parametrize("choose", ["soft", "best", "any"])

@@ -219,9 +219,11 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         said = notes(asked.query, asked.method) + ranked.notes + self._shortfalls(view, asked.method)
         expected = None
         if curve is not None and measured is not None:
-            sure = self._unknown(asked).less_sure(curve.confidence(measured.values()))
+            unknown = self._unknown(asked)
+            sure = unknown.less_sure(curve.confidence(measured.values()))
             hits = [replace(hit, confidence=known) for hit, known in zip(hits, shown(sure), strict=True)]
-            expected = self._expected(asked, view, ranked, curve, hits)
+            right = None if unknown.all_words else self._expected(asked, view, ranked, curve)
+            expected = right or summed([hit.confidence or 0.0 for hit in hits])
         elif asked.cut.decides and hits:
             question = plain_question(asked, hits)
             plain = None if question is None else self._search(replace(question, cut=Cut()))
@@ -253,14 +255,11 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         encoder = self._encoder(asked.method.encoder or self.encoder)
         return unknown_words(read_query(asked.query, encoder)[0], encoder)
 
-    def _expected(self, asked: Asked, view: View, ranked: Ranked, curve: Curve, hits: Sequence[Hit]) -> Expected | None:
-        """How many of the searched images are likely right."""
-        if self._unknown(asked).all_words:
-            return summed([hit.confidence or 0.0 for hit in hits])
+    def _expected(self, asked: Asked, view: View, ranked: Ranked, curve: Curve) -> Expected | None:
+        """How many of the searched images are likely right; None where that cannot be said."""
         allowed = self._allowed(view, asked.filter, asked.among)
         encoder = self._encoder(asked.method.encoder or self.encoder)
-        found = expected_right(asked, ranked, curve, view=view, encoder=encoder, allowed=allowed)
-        return found or summed([hit.confidence or 0.0 for hit in hits])
+        return expected_right(asked, ranked, curve, view=view, encoder=encoder, allowed=allowed)
 
     def _as_many_as_expected(self, asked: Asked) -> Asked:
         """The same search for as many hits as images are expected to be right, at least one."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Final, Protocol
 
 import numpy as np
@@ -42,6 +43,11 @@ def blocks(rows: int, *, size: int) -> Iterator[slice]:
 def is_run(rows: Ints) -> bool:
     """Whether rows of a shard follow each other, so that a slice reads them where they lie."""
     return len(rows) > 0 and bool((np.diff(rows) == 1).all())
+
+
+def as_slice(rows: Ints) -> slice | Ints:
+    """Rows as a slice where they follow each other, which then reads or writes them where they lie."""
+    return slice(int(rows[0]), int(rows[-1]) + 1) if is_run(rows) else rows
 
 
 def sixths(patches: Floats) -> Floats:
@@ -101,9 +107,16 @@ class PlaceRows:
         return PlaceRows(self.values, self.rows[kept], numbered[self.images[kept]])
 
 
+def as_parts(count: int) -> list[slice]:
+    """So many rows in a few parts, one after the other."""
+    ends = np.linspace(0, count, PARTS + 1).astype(np.int64).tolist()
+    return [slice(first, last) for first, last in pairwise(ends) if first < last]
+
+
 def side_by_side(values: Array) -> list[PlaceRows]:
     """Rows (n, places, d) that are in use and numbered as they lie, in a few parts."""
-    return [PlaceRows(values, part, part) for part in np.array_split(np.arange(len(values)), PARTS)]
+    numbers = np.arange(len(values))
+    return [PlaceRows(values, numbers[part], numbers[part]) for part in as_parts(len(values))]
 
 
 def gathered(stored: Sequence[PlaceRows], places: Ints, numbered: Ints, *, count: int) -> list[PlaceRows]:
@@ -128,24 +141,26 @@ class StoredPlaces(Protocol):
         """The rows of some images alone; `numbered` (images,) is the new number of each, −1 for those left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cells:
     """The cells of a grid in every image, each the mean of some places of it, of unit length."""
 
     stored: Sequence[StoredPlaces]
     shares: Floats
     """(cells, places): what each cell takes of each place"""
-    lengths: Floats
-    """(cells, images): how long each mean is before it is scaled"""
+    per_length: Floats
+    """(cells, images): one over the length of each mean, by which products become cosines (`per_length`)"""
     directions: Floats | None = None
     """(d, c): the directions that places are kept in; None where they are kept whole"""
+    fine: bool = True
+    """Whether queries are compared to their last digit; means and spreads of thousands need eight bits of each"""
 
     def cosines(self, queries: Floats, chosen: Sequence[int], images: Ints) -> Floats:
         """(m, d) queries with the chosen cells of some images: (chosen, m, images); 0 where a cell shows nothing."""
         found = np.zeros((len(chosen), len(queries), len(images)), np.float32)
 
         def keep(some: Ints, cosines: Floats) -> None:
-            found[..., slice(some[0], some[-1] + 1) if is_run(some) else some] = cosines
+            found[..., as_slice(some)] = cosines
 
         self.each(queries, chosen, images, keep)
         return found
@@ -153,34 +168,42 @@ class Cells:
     def each(self, queries: Floats, chosen: Sequence[int], images: Ints, use: Callable[[Ints, Floats], None]) -> None:
         """Have `use` told which (b,) of the images cosines (chosen, m, b) are of, a block at a time, in threads."""
         every = len(chosen) == len(self.shares)
-        shares, lengths = self.shares[list(chosen)], self.lengths if every else self.lengths[list(chosen)]
+        shares, scale = self.shares[list(chosen)], self.per_length if every else self.per_length[list(chosen)]
         places = np.flatnonzero(shares.any(axis=0))
         taken = shares[:, places]
         alone = taken.shape[0] == taken.shape[1] and np.allclose(taken, np.eye(len(taken)), atol=1e-6)
-        asked = [Int8Query.of(own) for own in (queries if self.directions is None else queries @ self.directions)]
-        numbered = np.full(self.lengths.shape[1], -1, np.int64)
-        numbered[images] = np.arange(len(images))
+        turned = queries if self.directions is None else queries @ self.directions
+        asked = [Int8Query.of(own, fine=self.fine) for own in turned]
         stored = self.stored
-        if len(images) * FEW <= len(numbered):
-            exact = [own for own in stored if isinstance(own, PlaceRows)]
-            if len(exact) == len(stored):
-                stored, places = gathered(exact, places, numbered, count=len(images)), np.arange(len(places))
-                numbered = np.arange(len(images))
+        if len(images) < self.per_length.shape[1] or not is_run(images):
+            stored, places = self._of(images, places)
 
         def look(own: StoredPlaces) -> None:
-            for some, products in own.of(numbered).products(places, asked):
+            for some, products in own.products(places, asked):
                 means = products if alone else np.tensordot(taken, products, axes=1)
-                numbers = images[some]
-                of_these = lengths[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else lengths[:, numbers]
-                means /= np.maximum(of_these[:, None], 1e-12)
+                means *= scale[:, None, as_slice(images[some])]
                 use(some, means)
 
         on_every_core(look, stored)
+
+    def _of(self, images: Ints, places: Ints) -> tuple[Sequence[StoredPlaces], Ints]:
+        """Some images alone, numbered anew, and where the chosen places lie in them."""
+        numbered = np.full(self.per_length.shape[1], -1, np.int64)
+        numbered[images] = np.arange(len(images))
+        exact = [own for own in self.stored if isinstance(own, PlaceRows)]
+        if len(images) * FEW <= len(numbered) and len(exact) == len(self.stored):
+            return gathered(exact, places, numbered, count=len(images)), np.arange(len(places))
+        return [own.of(numbered) for own in self.stored], places
 
 
 def shares_of(cells: Sequence[Box]) -> Floats:
     """(cells, 36): what each cell of a grid takes of each sixth."""
     return np.stack([coverage(cell, shape=CELLS_HW).ravel() for cell in cells])
+
+
+def per_length(lengths: Floats) -> Floats:
+    """One over each of some lengths; very large where a cell shows nothing, whose products are 0."""
+    return np.asarray(1 / np.maximum(lengths, 1e-12), np.float32)
 
 
 def lengths_of(stored: Sequence[PlaceRows], shares: Floats, *, images: int) -> Floats:

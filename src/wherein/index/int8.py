@@ -31,12 +31,13 @@ class Int8Query:
     """What one counts for in the first part"""
 
     @classmethod
-    def of(cls, query: Floats) -> Int8Query:
-        """Quantise one vector of floats (d,)."""
+    def of(cls, query: Floats, *, fine: bool = True) -> Int8Query:
+        """Quantise one vector of floats (d,); unless `fine`, to eight bits, which err by a hundredth of its spread."""
         largest = float(np.abs(query).max(initial=0.0))
         step = max(largest / 127, 1e-30)
         rest, parts = np.asarray(query, np.float64) / step, list[Array]()
-        for _ in range(3 if largest > _COARSE * float(np.linalg.norm(query)) else 2):
+        finest = 3 if largest > _COARSE * float(np.linalg.norm(query)) else 2
+        for _ in range(finest if fine else 1):
             whole = np.rint(rest)
             parts.append(whole.astype(np.int8))
             rest = (rest - whole) * _FINER

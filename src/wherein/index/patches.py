@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import PARTS
+from wherein.index.cells import as_parts
 from wherein.parallel import on_every_core
 from wherein.store.shards import Array
 from wherein.values.region import Box
@@ -67,23 +67,24 @@ class PatchGrids:
         found: Array = grid[rows[row - self.bounds[shard]]]
         return found
 
-    def of(self, images: Ints) -> PatchGrids:
-        """Those of a few images alone, copied side by side and numbered anew; each has one."""
-        numbered = np.full(self.count, -1, np.int64)
-        numbered[images] = np.arange(len(images))
-        found = np.empty((len(images), *self.shards[0][0].shape[1:]), self.shards[0][0].dtype)
+    def part(self, images: Ints, down: slice, across: slice) -> Array:
+        """(len(images), h, w, c): the same part of the grids of a few images, copied; each has one."""
+        order, owners = self._by_owner
+        rows = order[np.searchsorted(owners, images)]
+        shards = np.searchsorted(self.bounds, rows, side="right") - 1
+        first = self.shards[0][0]
+        found = np.empty((len(images), *first[0, down, across].shape), first.dtype)
 
         def copy(number: int) -> None:
-            (grid, rows), owners = self.shards[number], self.owners[self.bounds[number] : self.bounds[number + 1]]
-            wanted = np.flatnonzero(numbered[owners] >= 0)
-            found[numbered[owners[wanted]]] = grid[rows[wanted]]
+            wanted, (grid, used) = np.flatnonzero(shards == number), self.shards[number]
+            found[wanted] = grid[used[rows[wanted] - self.bounds[number]], down, across]
 
-        on_every_core(copy, range(len(self.shards)))
-        return grids_side_by_side(found, self.basis)
+        on_every_core(copy, np.unique(shards).tolist())
+        return found
 
 
 def grids_side_by_side(grids: Array, basis: Floats | None) -> PatchGrids:
     """Grids (n, gh, gw, c) of as many images, numbered as they lie, in a few parts."""
     numbers = np.arange(len(grids))
-    shards = [(grids, part) for part in np.array_split(numbers, PARTS)]
+    shards = [(grids, numbers[part]) for part in as_parts(len(grids))]
     return PatchGrids(shards, numbers, [None] * len(grids), basis, len(grids))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import CELLS_HW, is_run
+from wherein.index.cells import CELLS_HW, as_slice
 from wherein.index.int8 import Int8Query
 from wherein.store.shards import Array
 from wherein.values.masks import coverage
@@ -30,7 +31,7 @@ _BASIS_ROWS: Final = 32_768
 """Cells that the directions are computed from: 64 for each number of an embedding of 512."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class RoughPlaces:
     """The rough rows of a shard, place by place."""
 
@@ -42,21 +43,25 @@ class RoughPlaces:
     """(r,) the number of the image that each is of"""
 
     def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[Ints, Floats]]:
-        """(images (r,), products with queries (chosen places, m, r)), by the first eight bits of the queries."""
+        """(images (r,), products with queries (chosen places, m, r)); places that follow each other are one product."""
         if not len(self.rows):
             return
         found = np.empty((len(places), len(queries), len(self.rows)), np.float32)
-        for number, own in enumerate(self.at(places)):
+        ends = np.flatnonzero(np.diff(places, append=-2) != 1) + 1
+        for first, last in pairwise([0, *ends.tolist()]):
+            own = self.at(slice(int(places[first]), int(places[last - 1]) + 1))
             for column, query in enumerate(queries):
-                np.multiply(query.rough(own), query.step, out=found[number, column])
+                dots = query.products(own.reshape(-1, own.shape[-1])).reshape(last - first, -1)
+                np.multiply(dots, query.step, out=found[first:last, column])
         yield self.images, found
 
-    def at(self, places: Ints) -> Iterator[Array]:
-        """(r, c): the rows in use of each of some places; those that follow each other are not copied."""
-        together = is_run(self.rows)
-        for place in places.tolist():
-            own = self.values[place]
-            yield own[self.rows[0] : self.rows[-1] + 1] if together else own[self.rows]
+    def at(self, places: slice) -> Array:
+        """(p, r, c): the rows in use of some places; not copied where they follow each other."""
+        return self.values[places][:, self._taken]
+
+    @cached_property
+    def _taken(self) -> slice | Ints:
+        return as_slice(self.rows)
 
     def of(self, numbered: Ints) -> RoughPlaces:
         """The rows of some images alone; `numbered` (images,) is the new number of each, −1 for those left out."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from wherein.arrays import Floats, Ints
 
@@ -42,10 +43,11 @@ class Background:
         """From the scores (s,) of the sample of a collection of `n` images."""
         if not len(scores):
             return cls(n or 0, 0.0, 0.0, 0.0, 0.0, np.zeros(0, np.float32))
-        values = np.asarray(scores, np.float64)
-        median = float(np.median(values))
-        tail = np.sort(scores)[::-1][:TAIL].astype(np.float32)
-        mad = float(np.median(np.abs(values - median)))
+        ordered = np.sort(scores)
+        values = ordered.astype(np.float64)
+        median = _middle(values)
+        tail = ordered[::-1][:TAIL].astype(np.float32)
+        mad = _middle(np.sort(np.abs(values - median)))
         return cls(len(scores) if n is None else n, float(values.mean()), float(values.std()), median, mad, tail)
 
     def standardise(self, scores: Floats) -> Floats:
@@ -53,6 +55,11 @@ class Background:
         if self.std <= LEAST_SPREAD:
             return np.zeros(scores.shape, np.float32)
         return np.asarray((scores - np.float32(self.mean)) / np.float32(self.std), np.float32)
+
+
+def _middle(ordered: npt.NDArray[np.float64]) -> float:
+    """The median of numbers that are in order: numpy's own takes three times as long as to sort thousands."""
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
 
 
 def sample_of(image_ids: Sequence[str]) -> Ints:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of, side_by_side
+from wherein.index.cells import Cells, PlaceRows, as_slice, lengths_of, per_length, shares_of, side_by_side
 from wherein.index.patches import grids_side_by_side
 from wherein.index.rough import RoughPlaces, main_directions, rough_cells, rough_patches, rough_whole
 from wherein.index.rows import Places, by_shard, places_of, places_of_rows
@@ -53,20 +53,21 @@ def patches_beside(
     return PatchesBeside(_rough(store, layer, places, rough_patches), hw, grids, np.asarray(usual, np.float32))
 
 
-def cells_beside(store: Store, layer: str, places: Places, sample: Ints, grid: Grid, lengths: Floats) -> CellsBeside:
-    """What is kept beside the layer `cells`, of whole images alone; `lengths` (cells, images) are those of the grid."""
+def cells_beside(store: Store, layer: str, places: Places, sample: Ints, grid: Grid, scale: Floats) -> CellsBeside:
+    """What is kept beside the layer `cells`, of whole images alone; `scale` (cells, images): its per_length."""
     shares = shares_of(grid.boxes())
     sampled, _ = _sampled(store, layer, places.rows[sample], strips=shares.shape[1])
     parts = side_by_side(sampled.transpose(1, 0, 2))
     directions = np.asarray(_directions(store, layer), np.float32)
     rough = _rough(store, layer, places, lambda shard: rough_cells(shard, directions))
     return CellsBeside(
-        Cells(rough, shares, lengths, directions), Cells(parts, shares, np.ascontiguousarray(lengths[:, sample]))
+        Cells(rough, shares, scale, directions, fine=False),
+        Cells(parts, shares, np.ascontiguousarray(scale[:, sample]), fine=False),
     )
 
 
-def cell_lengths(store: Store, layer: str, places: Places, grid: Grid) -> Floats:
-    """(cells, images): how long the mean of each cell of a grid is; kept shard by shard, for those never change."""
+def cells_per_length(store: Store, layer: str, places: Places, grid: Grid) -> Floats:
+    """(cells, images): one over the length of each cell's mean; lengths are kept by shard, for those never change."""
     shares = shares_of(grid.boxes())
     found = np.zeros((len(shares), len(places.images)), np.float32)
     for shard, inside in by_shard(places.rows):
@@ -78,7 +79,9 @@ def cell_lengths(store: Store, layer: str, places: Places, grid: Grid) -> Floats
             return lengths_of([PlaceRows(flat, numbers, numbers)], shares, images=len(values))
 
         own = store.derived.array(f"lengths.{grid}.{layer}.{shard}", make)
-        found[:, places.owners[inside]] = own[:, places.rows[inside, 2]]
+        found[:, as_slice(places.owners[inside])] = per_length(
+            np.asarray(own[:, as_slice(places.rows[inside, 2])], np.float32)
+        )
     return found
 
 

@@ -76,6 +76,8 @@ class Estimated:
     """Images whose exact scores are known, ascending"""
     scores: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
     """Their exact scores"""
+    found: Top | None = None
+    """The best of all that were found last: a search may ask for fewer again"""
 
     @classmethod
     def of(cls, rough: Floats, sample: Ints, exact: Floats) -> Estimated:
@@ -83,21 +85,28 @@ class Estimated:
         seen, real = rough[sample].astype(np.float64), exact.astype(np.float64)
         spread = float(seen.var())
         slope = float(((seen - seen.mean()) * (real - real.mean())).mean()) / spread if spread > 0.0 else 0.0
-        estimates = np.asarray(real.mean() + slope * (rough - seen.mean()), np.float32)
+        estimates = rough * np.float32(slope)
+        estimates += np.float32(real.mean() - slope * seen.mean())
         return cls(estimates, float(np.sqrt(np.mean((estimates[sample] - real) ** 2))))
 
     def top(self, exact: Callable[[Ints], Floats], *, k: int, allowed: Mask | None) -> Top | None:
         """The best k images; None where so many would have to be scored exactly that scoring all costs less."""
+        if allowed is None and self.found is not None and k <= len(self.found.images):
+            return Top(self.found.images[:k], self.found.scores[:k])
         count = len(self.estimates) if allowed is None else int(allowed.sum())
-        taken = max(FIRST, FIRST_TIMES * k)
-        while taken * MOST_SHARE <= len(self.estimates) or count <= taken:
+        first = taken = max(FIRST, FIRST_TIMES * k)
+        while taken * MOST_SHARE <= len(self.estimates) or count <= first:
             some = best(self.estimates, k=taken, allowed=allowed)
             own = np.sort(some.images)
             top = best(self.exact(own, exact), k=k)
             found = Top(own[top.images], top.scores)
-            if count <= taken or (len(top.scores) == k and float(top.scores[-1]) >= self._ceiling(some)):
+            least = float(top.scores[-1]) - SURE * self.error if len(top.scores) == k else -np.inf
+            if count <= taken or (len(some.scores) and float(some.scores[-1]) <= least):
+                self.found = found if allowed is None else self.found
                 return found
-            taken *= 2
+            # Whatever is estimated so high may belong to the best k, and nothing else.
+            near = self.estimates >= least
+            taken = max(taken + 1, int(np.count_nonzero(near if allowed is None else near & allowed)))
         return None
 
     def exact(self, images: Ints, score: Callable[[Ints], Floats]) -> Floats:
@@ -108,7 +117,3 @@ class Estimated:
             order = np.argsort(known)
             self.images, self.scores = known[order], np.asarray(scores[order], np.float32)
         return self.scores[np.searchsorted(self.images, images)]
-
-    def _ceiling(self, some: Top) -> float:
-        """What an image may score that was not taken, as far as estimates err."""
-        return float(some.scores[-1]) + SURE * self.error if len(some.scores) else -np.inf

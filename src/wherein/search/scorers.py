@@ -15,7 +15,8 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
 from wherein.index import Index, Top
-from wherein.index.exact import best, products
+from wherein.index.cells import as_slice
+from wherein.index.exact import ExactRows, best, products
 from wherein.index.int8 import Int8Query
 from wherein.index.rough import WHOLE_UNIT, RoughPlaces
 from wherein.index.rows import RowTable
@@ -58,6 +59,7 @@ class SampledScorer:
     def __init__(self, count: int, sample: Ints) -> None:
         self._count, self._sample = count, sample
         self._last: tuple[bytes, Box | None, Floats] | None = None
+        self._spread: tuple[Floats, list[Background]] | None = None
         self._full: tuple[bytes, Box | None, Floats] | None = None
         self._estimated: tuple[bytes, Box | None, Estimated | None] | None = None
 
@@ -117,8 +119,11 @@ class SampledScorer:
         return every
 
     def backgrounds(self, queries: Floats, where: Box | None) -> list[Background]:
-        """How the scores of each query are spread."""
-        return [Background.of(scores, n=self._count) for scores in self._sampled(queries, where)]
+        """How the scores of each query are spread; the last are kept, since every term of a sum asks for them."""
+        sampled, last = self._sampled(queries, where), self._spread
+        if last is None or last[0] is not sampled:
+            last = self._spread = (sampled, [Background.of(scores, n=self._count) for scores in sampled])
+        return last[1]
 
     def _sampled(self, queries: Floats, where: Box | None) -> Floats:
         """(m, sampled images): scores of the sample; the last are kept, since backgrounds and scores ask for them."""
@@ -152,24 +157,37 @@ class RowScorer(SampledScorer):
         return table.vectors(sample) if table.alone and len(sample) < table.count else None
 
     def top(self, queries: Floats, where: Box | None, *, k: int, allowed: Mask | None) -> list[Top]:  # noqa: ARG002
-        """The best k images for each query, as the index finds them."""
+        """The best k images for each query: as the index finds them, or by estimates where it would compare all."""
+        if self._rough is not None and isinstance(self._index, ExactRows):
+            return super().top(queries, None, k=k, allowed=allowed)
+        return self._index.top(queries, k=k, allowed=allowed)
+
+    def _exact_tops(self, queries: Floats, where: Box | None, k: int, allowed: Mask | None) -> list[Top]:  # noqa: ARG002
         return self._index.top(queries, k=k, allowed=allowed)
 
     def estimates(self, query: Floats, where: Box | None) -> Floats | None:  # noqa: ARG002 — looks everywhere
         """(n,): about what every image scores, from its embedding as int8."""
         if self._rough is None:
             return None
-        found, asked, only = np.zeros(self._count, np.float32), [Int8Query.of(query[0])], np.zeros(1, np.int64)
+        found, asked, only = (
+            np.zeros(self._count, np.float32),
+            [Int8Query.of(query[0], fine=False)],
+            np.zeros(1, np.int64),
+        )
 
         def look(stored: RoughPlaces) -> None:
             for images, found_here in stored.products(only, asked):
-                found[images] = WHOLE_UNIT * found_here[0, 0]
+                found[as_slice(images)] = WHOLE_UNIT * found_here[0, 0]
 
         on_every_core(look, self._rough)
         return found
 
     def histogram(self, query: Floats, edges: Floats) -> Ints:
-        """(len(edges),) how many images score at least each edge and less than the next."""
+        """(len(edges),) how many images score at least each edge and less than the next; about, by estimates."""
+        known = self._estimated
+        if known is not None and known[2] is not None and known[0] == query.tobytes():
+            below = np.searchsorted(np.sort(known[2].estimates), edges, side="left")
+            return np.diff(below, append=self._count)
         counts: Ints = self._index.histogram(query[None], edges=edges)[0]
         return counts
 

@@ -14,7 +14,7 @@ from wherein.arrays import Floats, Ints
 from wherein.encoders import Encoder, stored_by
 from wherein.errors import CollectionChanged, CollectionCorrupt, InputError, QueryError
 from wherein.index import Index, load_index
-from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
+from wherein.index.cells import Cells, PlaceRows, lengths_of, per_length, shares_of
 from wherein.index.codes import codes_folder, read_codes
 from wherein.index.compressed import CompressedRows
 from wherein.index.int8 import quantise_int8
@@ -257,28 +257,30 @@ class StoredLayers:
         return self._crops(layer, places) if kind == str(grid) else self._sixths(layer, places, grid)
 
     @property
-    def _is_large(self) -> bool:
-        return len(self.images) >= beside.LARGE
+    def _estimates(self) -> bool:
+        """Whether rough copies say which images are scored exactly: of large collections, unless exact is asked for."""
+        exact = "exact" in (self._index, self.store.manifest.index)
+        return len(self.images) >= beside.LARGE and not exact
 
     def patches_beside(self) -> PatchesBeside | None:
         """What is kept beside the patches of a large collection; None of a small one."""
         layer = self._layer("patches")
-        places = self._of_images(layer) if self._is_large else None
+        places = self._of_images(layer) if self._estimates else None
         basis = self.encoder.patch_basis
         return None if places is None else beside.patches_beside(self.store, layer.name, places, self.sample, basis)
 
     def cells_beside(self, grid: Grid, kind: str) -> CellsBeside | None:
         """What is kept beside the layer `cells` of a large collection; None of a small one, and of crops."""
         layer = self._layer(kind)
-        if kind == str(grid) or not self._is_large:
+        if kind == str(grid) or not self._estimates:
             return None
         places = of_whole(self._of_images(layer))
-        return beside.cells_beside(self.store, layer.name, places, self.sample, grid, self.cells(grid, kind).lengths)
+        return beside.cells_beside(self.store, layer.name, places, self.sample, grid, self.cells(grid, kind).per_length)
 
     def whole_beside(self) -> Sequence[RoughPlaces] | None:
         """A rough copy of the embeddings of whole images of a large collection; None of a small one."""
         table = self.whole()
-        return beside.whole_beside(self.store, table.layer, table.places) if self._is_large else None
+        return beside.whole_beside(self.store, table.layer, table.places) if self._estimates else None
 
     def files(self) -> Sequence[Original | None]:
         """Each image's file; None for one that was added from memory."""
@@ -331,7 +333,7 @@ class StoredLayers:
             crops[inside] = quantise_int8(self.store.array(layer.name, shard)[places.rows[inside, 2]])
         stored = [PlaceRows(crops.reshape(images, -1, dim), np.arange(images), np.arange(images))]
         shares = np.eye(len(crops) // max(images, 1), dtype=np.float32)
-        return Cells(stored, shares, lengths_of(stored, shares, images=images))
+        return Cells(stored, shares, per_length(lengths_of(stored, shares, images=images)))
 
     def _sixths(self, layer: Layer, places: Places, grid: Grid) -> Cells:
         """Means of the layer `cells`; how long those are is kept under derived/."""
@@ -342,7 +344,7 @@ class StoredLayers:
             for shard, inside in by_shard(rows)
             for grids in (self.store.array(layer.name, shard),)
         ]
-        return Cells(stored, shares, beside.cell_lengths(self.store, layer.name, places, grid))
+        return Cells(stored, shares, beside.cells_per_length(self.store, layer.name, places, grid))
 
     def _layer(self, kind: str) -> Layer:
         if kind == DETECTED:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import FEW, blocks, is_run
+from wherein.index.cells import FEW, as_parts, blocks, is_run
 from wherein.index.int8 import Int8Query
 from wherein.index.patches import Alike, PatchGrids
 from wherein.index.rough import RoughPlaces, pooled_hw, pooling
@@ -70,9 +70,14 @@ PATCHES: Final = Patches()
 class _Asked:
     """Queries as patches are compared with them."""
 
-    def __init__(self, coefficients: Floats, usual: Floats | None, where: Box | None, *, rough: bool) -> None:
-        """`rough`: of many images the best patch of each is found by a coarser query, and scored by the whole."""
-        self.coefficients, self.usual, self.where, self._is_rough = coefficients, usual, where, rough
+    def __init__(
+        self, coefficients: Floats, usual: Floats | None, where: Box | None, *, rough: bool, fine: bool = True
+    ) -> None:
+        """`rough`: of many images the best patch of each is found by a coarser query, and scored by the whole.
+
+        Unless `fine`, means are scored by the coarser query too, as is enough to say how those of a sample are spread.
+        """
+        self.coefficients, self.usual, self.where, self._is_rough, self._fine = coefficients, usual, where, rough, fine
         self._whole = [Int8Query.of(own) for own in coefficients]
         self._means = dict[Box | None, _Mean]()
         self._unders = dict[tuple[tuple[int, ...], Box | None], Floats]()
@@ -86,7 +91,7 @@ class _Asked:
     def mean(self, tile: Box | None, usual: Floats | None, shares: Floats) -> _Mean:
         """What the mean patch under the place is compared with, the same for all grids of a tile."""
         if tile not in self._means:
-            self._means[tile] = _Mean(self.coefficients, usual, shares)
+            self._means[tile] = _Mean(self.coefficients, usual, shares, fine=self._fine)
         return self._means[tile]
 
     def summed(self, patches: Array, usual: Floats | None, shares: Floats | None) -> Floats:
@@ -124,13 +129,52 @@ def _products(patches: Array, products: Callable[[Array], Floats]) -> Floats:
     return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Under:
+    """The patches of a grid that lie under a place, and what they are compared with."""
+
+    ask: _Asked
+    down: slice
+    across: slice
+    shares: Floats
+    """(h, w): how much of each of them lies there"""
+    usual: Floats | None
+    """(h · w, m): what each of them usually scores"""
+    take_best: bool
+    """Whether the best of them counts, else their mean"""
+    tile: Box | None
+
+    @classmethod
+    def of(cls, ask: _Asked, hw: tuple[int, int], tile: Box | None, *, take_best: bool) -> _Under:
+        """Those of a grid (rows, columns) of a tile."""
+        under = ask.under(hw, tile)
+        down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
+        shares = under[down, across]
+        usual = None if ask.usual is None else ask.usual[down, across].reshape(shares.size, -1)
+        return cls(ask, down, across, shares, usual, take_best, tile)
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return self.shares.size
+
+    def scores(self, patches: Array) -> Floats:
+        """(b, m): of these patches (b, h, w, c) of images."""
+        if self.take_best:
+            return self.ask.summed(patches, self.usual, None)
+        counted = self.shares / self.shares.sum()
+        if patches.dtype == np.int8:
+            return self.ask.mean(self.tile, self.usual, counted).of(patches)
+        return self.ask.summed(patches, self.usual, counted.ravel())
+
+
 class _Mean:
     """The mean patch under a place, as a product: each row of patches there is one long vector, so is the query."""
 
-    def __init__(self, coefficients: Floats, usual: Floats | None, shares: Floats) -> None:
+    def __init__(self, coefficients: Floats, usual: Floats | None, shares: Floats, *, fine: bool) -> None:
         """`shares` (h, w): how much each patch counts; `usual` (h · w, m)."""
         tiled = shares[:, :, None] * coefficients[:, None, None]
-        self._rows = [[Int8Query.of(row.ravel()) for row in query] for query in tiled]
+        self._rows = [[Int8Query.of(row.ravel(), fine=fine) for row in query] for query in tiled]
         self._less = np.zeros(len(coefficients), np.float32) if usual is None else shares.ravel() @ usual
 
     def of(self, patches: Array) -> Floats:
@@ -147,27 +191,25 @@ class _RoughAsked:
 
     def __init__(self, coefficients: Floats, usual: Floats, under: Floats, *, take_best: bool) -> None:
         """`usual` (rows · columns,): what each place usually scores; `under` (rows, columns): how much of it counts."""
-        self._rows = np.flatnonzero(under.any(axis=1))
-        self._across = slice(*_ends(under.max(axis=0)))
-        counted = under[self._rows, self._across] / under.sum()
-        self._usual = usual.reshape(under.shape)[self._rows, self._across]
+        down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
+        counted = under[down, across] / under.sum()
+        self._usual = usual.reshape(under.shape)[down, across]
         self._take_best, self._less = take_best, float((counted * self._usual).sum())
-        self._width = len(coefficients)
-        self._best = Int8Query.of(coefficients)
-        self._means = [Int8Query.of(np.outer(row, coefficients).ravel()) for row in counted]
+        self._width = width = len(coefficients)
+        self._down, self._across = down, slice(across.start * width, across.stop * width)
+        self._best = Int8Query.of(coefficients, fine=False)
+        self._means = [Int8Query.of(np.outer(row, coefficients).ravel(), fine=False) for row in counted]
 
     def of(self, stored: RoughPlaces) -> Floats:
         """(r,): about what each image of a shard scores."""
-        across = slice(self._across.start * self._width, self._across.stop * self._width)
-        places = (own[:, across] for own in stored.at(self._rows))
+        rows = stored.at(self._down)[:, :, self._across]
         if not self._take_best:
-            found = sum(query.step * query.rough(own) for own, query in zip(places, self._means, strict=True))
+            found = sum(query.step * query.products(own) for own, query in zip(rows, self._means, strict=True))
             return np.asarray(_INT8_UNIT * found - self._less, np.float32)
-        unit, best = self._best.step * _INT8_UNIT, np.full(len(stored.rows), -np.inf, np.float32)
-        for own, usual in zip(places, self._usual, strict=True):
-            heat = self._best.rough(np.ascontiguousarray(own).reshape(-1, self._width)).reshape(len(own), -1)
-            np.maximum(best, np.subtract(heat.T, usual[:, None] / unit).max(axis=0), out=best)
-        return unit * best
+        unit, count = self._best.step * _INT8_UNIT, rows.shape[1]
+        heat = self._best.products(np.ascontiguousarray(rows).reshape(-1, self._width)).reshape(len(rows), -1)
+        heat -= np.tile(self._usual / unit, (1, count))  # as it lies, because numpy is slow at the ends of short rows
+        return np.asarray(unit * heat.max(axis=0).reshape(count, -1).max(axis=1), np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,18 +236,31 @@ class PatchScorer(SampledScorer):
         self._grids, self._alone, self._beside, self.reads_all = grids, alone, beside, beside is None
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
-        if images is self._sample and self._beside is not None:
-            return self._scan(self._beside.sampled, queries, where, np.arange(len(images)))
+        if self._beside is not None and images is self._sample:
+            return self._scan(self._beside.sampled, queries, where, np.arange(len(images)), fine=False)
         if self._beside is not None and 0 < len(images) * FEW <= self._count:
-            return self._scan(self._grids.of(images), queries, where, np.arange(len(images)))
+            return self._of_few(queries, where, images)
         return self._scan(self._grids, queries, where, images)
 
-    def _scan(self, grids: PatchGrids, queries: Floats, where: Box | None, images: Ints) -> Floats:
-        """(m, len(images)): the scores of some images of some grids."""
-        coefficients = _projected(queries, grids.basis)
-        scores = np.full((len(images), len(queries)), -np.inf, np.float32)
+    def _asked(self, queries: Floats, where: Box | None, *, fine: bool) -> _Asked:
+        coefficients = _projected(queries, self._grids.basis)
         usual = None if self._alone else self._usual @ coefficients.T
-        ask = _Asked(coefficients, usual, where, rough=len(self._sample) < self._count)
+        return _Asked(coefficients, usual, where, rough=len(self._sample) < self._count, fine=fine)
+
+    def _of_few(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
+        """(m, len(images)): the scores of a few images, of which what lies under the place is copied side by side."""
+        ask, hw = self._asked(queries, where, fine=True), self._grids.shards[0][0].shape[1:3]
+        under = _Under.of(ask, hw, None, take_best=where is None or self._alone)
+        copied = self._grids.part(images, under.down, under.across)
+        parts = on_every_core(lambda some: under.scores(copied[some]), as_parts(len(images)))
+        return np.concatenate(parts).T
+
+    def _scan(
+        self, grids: PatchGrids, queries: Floats, where: Box | None, images: Ints, *, fine: bool = True
+    ) -> Floats:
+        """(m, len(images)): the scores of some images of some grids."""
+        scores = np.full((len(images), len(queries)), -np.inf, np.float32)
+        ask = self._asked(queries, where, fine=fine)
         place = np.full(grids.count, -1, np.int64)
         place[images] = np.arange(len(images))
 
@@ -249,21 +304,13 @@ class PatchScorer(SampledScorer):
         grid, rows, owners, tile = alike
         if not len(rows):
             return
-        under = ask.under(grid.shape[1:3], tile)
-        down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
-        shares = under[down, across].ravel()
-        if not len(shares):
+        under = _Under.of(ask, grid.shape[1:3], tile, take_best=ask.where is None or self._alone)
+        if not under.size:
             return
-        usual = None if ask.usual is None else ask.usual[down, across].reshape(len(shares), -1)
-        together, take_best = is_run(rows), ask.where is None or self._alone
-        counted = None if take_best else shares / shares.sum()
-        mean = None
-        if counted is not None and grid.dtype == np.int8:
-            mean = ask.mean(tile, usual, counted.reshape(under[down, across].shape))
-        for some in blocks(len(rows), size=len(shares) * grid.shape[-1] // _MORE):
-            picked = rows[some]
-            patches = grid[picked[0] : picked[-1] + 1, down, across] if together else grid[picked, down, across]
-            yield owners[some], ask.summed(patches, usual, counted) if mean is None else mean.of(patches)
+        together = is_run(rows)
+        for some in blocks(len(rows), size=under.size * grid.shape[-1] // _MORE):
+            picked = slice(rows[some][0], rows[some][-1] + 1) if together else rows[some]
+            yield owners[some], under.scores(grid[picked, under.down, under.across])
 
     @cached_property
     def _usual(self) -> Floats:

@@ -98,7 +98,7 @@ class CellScorer(SampledScorer):
         beside: CellsBeside | None = None,
     ) -> None:
         """`boxes` says where each of the `cells` is."""
-        super().__init__(cells.lengths.shape[1], sample)
+        super().__init__(cells.per_length.shape[1], sample)
         self._cells, self._boxes, self._choose, self._beside = cells, boxes, choose, beside
         self._usual: tuple[bytes, Box | None, tuple[Floats, Floats]] | None = None
         self.kind, self.reads_all = "cosine" if alone else "standardised", beside is None
@@ -134,10 +134,11 @@ class CellScorer(SampledScorer):
             shares = weights[:, None] / spread[..., 0]
             less = (shares * mean[..., 0]).sum(axis=0)
             return np.asarray(np.einsum("cm,cmn->mn", shares, cosines) - less[:, None], np.float32)
-        found = np.empty(cosines.shape[1:], np.float32)
+        found, per_spread = np.empty(cosines.shape[1:], np.float32), 1 / spread
+        less = mean * per_spread
         for some in blocks(cosines.shape[-1], size=cosines[..., 0].size):
-            apart = cosines[..., some] - mean
-            apart /= spread
+            apart = cosines[..., some] * per_spread
+            apart -= less
             apart.max(axis=0, out=found[:, some])
         return found
 
