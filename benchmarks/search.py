@@ -39,6 +39,8 @@ DEEP = 100
 WANTED = 0.99
 TRIED = 12
 """Queries by which a setting is chosen; the others measure it."""
+BANDWIDTH = "bandwidth"
+"""Measured as an engine is, alone."""
 CLOCK_TIMES = 2
 """So many times the processor time that an engine may take it may take on the clock, where others use the machine."""
 OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "out of memory", "OutOfMemory", "Cannot allocate", "memory allocation of")
@@ -49,7 +51,7 @@ def main() -> None:
     """Make the rows, run one process per engine, print a table or JSON."""
     asked = arguments()
     if asked.engine:
-        print(json.dumps(measured(asked)))
+        print(json.dumps(bandwidth(asked.lock) if asked.engine == BANDWIDTH else measured(asked)))
         return
     with tempfile.TemporaryDirectory() as made:
         home = asked.scratch or Path(made)
@@ -60,7 +62,7 @@ def main() -> None:
         if not truth.exists():
             queries = queries_of(rows, asked)
             np.savez(truth, queries=queries, best=exact(np.load(rows, mmap_mode="r"), queries))
-        speed = bandwidth()
+        speed = run(BANDWIDTH, rows, truth, asked)["gb_s"]
         engines = {}
         for name in asked.engines.split(","):
             engines[name] = run(name, rows, truth, asked)
@@ -224,15 +226,16 @@ def anonymous_mb() -> int:
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("RssAnon"))
 
 
-def bandwidth() -> float:
+def bandwidth(lock: Path | None) -> dict[str, float]:
     """GB a second at which numpy reads an array of 512 MB: the best of five."""
     values = np.ones(1 << 27, np.float32)
     times = []
-    for _ in range(5):
-        started = time.perf_counter()
-        values.sum()
-        times.append(time.perf_counter() - started)
-    return round(values.nbytes / min(times) / 1e9, 1)
+    with alone(lock):
+        for _ in range(5):
+            started = time.perf_counter()
+            values.sum()
+            times.append(time.perf_counter() - started)
+    return {"gb_s": round(values.nbytes / min(times) / 1e9, 1)}
 
 
 def line(name: str, own: dict[str, Any], base: dict[str, Any] | None, speed: float, rows: Path) -> str:

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import as_parts
 from wherein.parallel import on_every_core
 from wherein.store.shards import Array
 from wherein.values.region import Box
@@ -81,10 +80,3 @@ class PatchGrids:
 
         on_every_core(copy, np.unique(shards).tolist())
         return found
-
-
-def grids_side_by_side(grids: Array, basis: Floats | None) -> PatchGrids:
-    """Grids (n, gh, gw, c) of as many images, numbered as they lie, in a few parts."""
-    numbers = np.arange(len(grids))
-    shards = [(grids, numbers[part]) for part in as_parts(len(grids))]
-    return PatchGrids(shards, numbers, [None] * len(grids), basis, len(grids))

@@ -53,19 +53,20 @@ class ArrayCache:
                 self._kept[layer, shard] = rows
         return rows
 
-    def some(self, layer: str, shard: int, rows: Ints, stored: Array) -> Floats:
-        """Some rows of one shard, mapped as `stored`; a few are read alone, so that they do not fill memory."""
+    def some(self, layer: str, shard: int, rows: Ints) -> Floats:
+        """Some rows of one shard; a few are read alone, so that asking for them does not fill the memory."""
         with self._lock:
             found = self._kept.get((layer, shard))
         if found is None:
+            stored = self._shards.array(layer, shard)
             if len(rows) * _FEW < len(stored):
                 return np.asarray(stored[rows], np.float32)
             found = self._put(layer, shard, stored)
         return found[rows]
 
-    def mapped(self, layer: str, shards: Iterable[int]) -> dict[int, Array]:
+    def mapped(self, layer: str, shards: Iterable[int]) -> list[Array]:
         """Shards as they lie on disk; who holds them can read them whatever becomes of their files."""
-        return {shard: self._shards.array(layer, shard) for shard in shards}
+        return [self._shards.array(layer, shard) for shard in shards]
 
     def keep(self, shards: Iterable[tuple[str, int]]) -> None:
         """Forget all but these (layer, shard): the others have been compacted away."""
@@ -184,10 +185,7 @@ class RowTable:
         order = np.argsort(places[:, 0], kind="stable")
         shards, starts = np.unique(places[order, 0], return_index=True)
         parts = np.split(order, starts[1:])
-        rows = [
-            self._cache.some(self.layer, shard, places[own, 1], self._mapped[shard])
-            for shard, own in zip(shards.tolist(), parts, strict=False)
-        ]
+        rows = [self._cache.some(self.layer, n, places[own, 1]) for n, own in zip(shards.tolist(), parts, strict=False)]
         width = next((own.shape[1:] for own in rows), (0,))
         found = np.empty((len(wanted), *width), np.float32)
         for inside, own in zip(parts, rows, strict=False):

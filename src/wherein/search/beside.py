@@ -15,7 +15,6 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints
 from wherein.index.cells import Cells, PlaceRows, as_slice, lengths_of, per_length, shares_of, side_by_side
-from wherein.index.patches import grids_side_by_side
 from wherein.index.rough import RoughPlaces, main_directions, rough_cells, rough_patches, rough_whole
 from wherein.index.rows import Places, by_shard, places_of, places_of_rows
 from wherein.search.background import SAMPLE, sample_of
@@ -39,9 +38,7 @@ def whole_beside(store: Store, layer: str, places: Places) -> list[RoughPlaces]:
     return _rough(store, layer, places, rough_whole)
 
 
-def patches_beside(
-    store: Store, layer: str, places: Places, sample: Ints, basis: Floats | None
-) -> PatchesBeside | None:
+def patches_beside(store: Store, layer: str, places: Places, sample: Ints) -> PatchesBeside | None:
     """What is kept beside patches; None where images have tiles, or patches are not int8."""
     first = store.array(layer, int(places.rows[0, 1]))
     if len(places.rows) != len(places.images) or first.dtype != np.int8:
@@ -49,8 +46,13 @@ def patches_beside(
     turned, signature = _sampled(store, layer, places.rows[sample], strips=first.shape[1])
     sampled = turned.reshape(first.shape[1], len(sample), *first.shape[2:]).transpose(1, 0, 2, 3)
     usual = store.derived.array(f"usual.{layer}.{signature}", lambda: _mean(sampled))
-    hw, grids = (first.shape[1], first.shape[2]), grids_side_by_side(sampled, basis)
-    return PatchesBeside(_rough(store, layer, places, rough_patches), hw, grids, np.asarray(usual, np.float32))
+    numbers = np.arange(len(sample))
+    return PatchesBeside(
+        _rough(store, layer, places, rough_patches),
+        (first.shape[1], first.shape[2]),
+        RoughPlaces(turned, numbers, numbers),
+        np.asarray(usual, np.float32),
+    )
 
 
 def cells_beside(store: Store, layer: str, places: Places, sample: Ints, grid: Grid, scale: Floats) -> CellsBeside:

@@ -266,8 +266,7 @@ class StoredLayers:
         """What is kept beside the patches of a large collection; None of a small one."""
         layer = self._layer("patches")
         places = self._of_images(layer) if self._estimates else None
-        basis = self.encoder.patch_basis
-        return None if places is None else beside.patches_beside(self.store, layer.name, places, self.sample, basis)
+        return None if places is None else beside.patches_beside(self.store, layer.name, places, self.sample)
 
     def cells_beside(self, grid: Grid, kind: str) -> CellsBeside | None:
         """What is kept beside the layer `cells` of a large collection; None of a small one, and of crops."""

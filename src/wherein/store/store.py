@@ -54,6 +54,8 @@ class Store:
         self.folder = folder
         self.derived = Derived.of(folder / "derived")
         self._stamp: tuple[int, int, int] | None = None
+        self._mapped = WeakValueDictionary[tuple[str, int], Array]()
+        """The same as _MAPPED by layer and number: a search asks for some shards a hundred times."""
         self.refresh()
         catalogue = folder / "catalogue.sqlite"
         if self.manifest.layers and not (catalogue.is_file() and catalogue.stat().st_size):
@@ -238,6 +240,9 @@ class Store:
 
     def array(self, layer: str, shard: int) -> Array:
         """The rows of one shard, mapped; whoever holds them keeps them, also when the shard is compacted away."""
+        known = self._mapped.get((layer, shard))
+        if known is not None:
+            return known
         path = self.path_of(layer, shard)
         mapped = _MAPPED.get(path)
         if mapped is None:
@@ -248,6 +253,7 @@ class Store:
                     raise CollectionChanged(f"{path}: was compacted away meanwhile. Search again.") from error
                 raise
             _MAPPED[path] = mapped
+        self._mapped[layer, shard] = mapped
         return mapped
 
     def thumb(self, image: int) -> bytes | None:

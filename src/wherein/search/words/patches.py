@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import FEW, as_parts, blocks, is_run
+from wherein.index.cells import FEW, as_parts, as_slice, blocks, is_run
 from wherein.index.int8 import Int8Query
 from wherein.index.patches import Alike, PatchGrids
 from wherein.index.rough import RoughPlaces, pooled_hw, pooling
@@ -70,14 +70,9 @@ PATCHES: Final = Patches()
 class _Asked:
     """Queries as patches are compared with them."""
 
-    def __init__(
-        self, coefficients: Floats, usual: Floats | None, where: Box | None, *, rough: bool, fine: bool = True
-    ) -> None:
-        """`rough`: of many images the best patch of each is found by a coarser query, and scored by the whole.
-
-        Unless `fine`, means are scored by the coarser query too, as is enough to say how those of a sample are spread.
-        """
-        self.coefficients, self.usual, self.where, self._is_rough, self._fine = coefficients, usual, where, rough, fine
+    def __init__(self, coefficients: Floats, usual: Floats | None, where: Box | None, *, rough: bool) -> None:
+        """`rough`: of many images the best patch of each is found by a coarser query, and scored by the whole."""
+        self.coefficients, self.usual, self.where, self._is_rough = coefficients, usual, where, rough
         self._whole = [Int8Query.of(own) for own in coefficients]
         self._means = dict[Box | None, _Mean]()
         self._unders = dict[tuple[tuple[int, ...], Box | None], Floats]()
@@ -91,7 +86,7 @@ class _Asked:
     def mean(self, tile: Box | None, usual: Floats | None, shares: Floats) -> _Mean:
         """What the mean patch under the place is compared with, the same for all grids of a tile."""
         if tile not in self._means:
-            self._means[tile] = _Mean(self.coefficients, usual, shares, fine=self._fine)
+            self._means[tile] = _Mean(self.coefficients, usual, shares)
         return self._means[tile]
 
     def summed(self, patches: Array, usual: Floats | None, shares: Floats | None) -> Floats:
@@ -171,10 +166,10 @@ class _Under:
 class _Mean:
     """The mean patch under a place, as a product: each row of patches there is one long vector, so is the query."""
 
-    def __init__(self, coefficients: Floats, usual: Floats | None, shares: Floats, *, fine: bool) -> None:
+    def __init__(self, coefficients: Floats, usual: Floats | None, shares: Floats) -> None:
         """`shares` (h, w): how much each patch counts; `usual` (h · w, m)."""
         tiled = shares[:, :, None] * coefficients[:, None, None]
-        self._rows = [[Int8Query.of(row.ravel(), fine=fine) for row in query] for query in tiled]
+        self._rows = [[Int8Query.of(row.ravel()) for row in query] for query in tiled]
         self._less = np.zeros(len(coefficients), np.float32) if usual is None else shares.ravel() @ usual
 
     def of(self, patches: Array) -> Floats:
@@ -202,14 +197,28 @@ class _RoughAsked:
 
     def of(self, stored: RoughPlaces) -> Floats:
         """(r,): about what each image of a shard scores."""
-        rows = stored.at(self._down)[:, :, self._across]
+        rows = self.under(stored)
+        return self.summed([self.of_row(own, number) for number, own in enumerate(rows)], rows.shape[1])
+
+    def under(self, stored: RoughPlaces) -> Array:
+        """(h, r, w · c): what lies under the place, row by row of the grid."""
+        return stored.at(self._down)[:, :, self._across]
+
+    def of_row(self, own: Array, number: int) -> Floats:
+        """What one row (r, w · c) of a grid says: how far each place stands out (r · w,), or its share of the mean."""
         if not self._take_best:
-            found = sum(query.step * query.products(own) for own, query in zip(rows, self._means, strict=True))
-            return np.asarray(_INT8_UNIT * found - self._less, np.float32)
-        unit, count = self._best.step * _INT8_UNIT, rows.shape[1]
-        heat = self._best.products(np.ascontiguousarray(rows).reshape(-1, self._width)).reshape(len(rows), -1)
-        heat -= np.tile(self._usual / unit, (1, count))  # as it lies, because numpy is slow at the ends of short rows
-        return np.asarray(unit * heat.max(axis=0).reshape(count, -1).max(axis=1), np.float32)
+            return self._means[number].step * self._means[number].products(own)
+        heat = self._best.products(np.ascontiguousarray(own).reshape(-1, self._width))
+        heat -= np.tile(self._usual[number] / (self._best.step * _INT8_UNIT), len(own))
+        return heat
+
+    def summed(self, found: Sequence[Floats], count: int) -> Floats:
+        """(r,): what all rows of the grid say together of `count` images."""
+        if not self._take_best:
+            return np.asarray(_INT8_UNIT * np.sum(found, axis=0) - self._less, np.float32)
+        # As they lie, and the columns last, because numpy is slow at the ends of short rows.
+        best = np.max(found, axis=0).reshape(count, -1).max(axis=1)
+        return np.asarray(self._best.step * _INT8_UNIT * best, np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,8 +229,8 @@ class PatchesBeside:
     """A rough copy, of means of about two by two patches"""
     grid_hw: tuple[int, int]
     """The size of the grids that it was made of"""
-    sampled: PatchGrids
-    """A copy of those of the sample, numbered as there"""
+    sampled: RoughPlaces
+    """A copy of those of the sample, numbered as there, row by row of the grid"""
     usual: Floats
     """(gh, gw, c): what is seen at each place on average, over the sample"""
 
@@ -237,30 +246,44 @@ class PatchScorer(SampledScorer):
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         if self._beside is not None and images is self._sample:
-            return self._scan(self._beside.sampled, queries, where, np.arange(len(images)), fine=False)
+            return np.stack(
+                [self._sampled_by(own, where, self._beside) for own in _projected(queries, self._grids.basis)]
+            )
         if self._beside is not None and 0 < len(images) * FEW <= self._count:
             return self._of_few(queries, where, images)
         return self._scan(self._grids, queries, where, images)
 
-    def _asked(self, queries: Floats, where: Box | None, *, fine: bool) -> _Asked:
+    def _asked(self, queries: Floats, where: Box | None) -> _Asked:
         coefficients = _projected(queries, self._grids.basis)
         usual = None if self._alone else self._usual @ coefficients.T
-        return _Asked(coefficients, usual, where, rough=len(self._sample) < self._count, fine=fine)
+        return _Asked(coefficients, usual, where, rough=len(self._sample) < self._count)
+
+    def _rough_asked(self, coefficients: Floats, where: Box | None, shares: Floats, hw: tuple[int, int]) -> _RoughAsked:
+        """A query for grids (rows, columns), each place of which takes `shares` of the stored patches."""
+        usual = shares @ (self._usual.reshape(-1, self._usual.shape[-1]) @ coefficients)
+        under, take_best = share_under(hw, None, where), where is None or self._alone
+        return _RoughAsked(coefficients, np.zeros_like(usual) if self._alone else usual, under, take_best=take_best)
+
+    def _sampled_by(self, coefficients: Floats, where: Box | None, beside: PatchesBeside) -> Floats:
+        """(sample,): the scores of the sample by one query, to eight bits."""
+        every = np.eye(beside.grid_hw[0] * beside.grid_hw[1], dtype=np.float32)
+        asked = self._rough_asked(coefficients, where, every, beside.grid_hw)
+        rows = asked.under(beside.sampled)
+        found = on_every_core(lambda number: asked.of_row(rows[number], number), range(len(rows)))
+        return asked.summed(found, rows.shape[1])
 
     def _of_few(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         """(m, len(images)): the scores of a few images, of which what lies under the place is copied side by side."""
-        ask, hw = self._asked(queries, where, fine=True), self._grids.shards[0][0].shape[1:3]
+        ask, hw = self._asked(queries, where), self._grids.shards[0][0].shape[1:3]
         under = _Under.of(ask, hw, None, take_best=where is None or self._alone)
         copied = self._grids.part(images, under.down, under.across)
         parts = on_every_core(lambda some: under.scores(copied[some]), as_parts(len(images)))
         return np.concatenate(parts).T
 
-    def _scan(
-        self, grids: PatchGrids, queries: Floats, where: Box | None, images: Ints, *, fine: bool = True
-    ) -> Floats:
+    def _scan(self, grids: PatchGrids, queries: Floats, where: Box | None, images: Ints) -> Floats:
         """(m, len(images)): the scores of some images of some grids."""
         scores = np.full((len(images), len(queries)), -np.inf, np.float32)
-        ask = self._asked(queries, where, fine=fine)
+        ask = self._asked(queries, where)
         place = np.full(grids.count, -1, np.int64)
         place[images] = np.arange(len(images))
 
@@ -284,17 +307,11 @@ class PatchScorer(SampledScorer):
         if beside is None:
             return None
         coefficients = _projected(query, self._grids.basis)[0]
-        usual = pooling(beside.grid_hw) @ self._usual.reshape(-1, self._usual.shape[-1]) @ coefficients
-        asked = _RoughAsked(
-            coefficients,
-            np.zeros_like(usual) if self._alone else usual,
-            share_under(pooled_hw(beside.grid_hw), None, where),
-            take_best=where is None or self._alone,
-        )
+        asked = self._rough_asked(coefficients, where, pooling(beside.grid_hw), pooled_hw(beside.grid_hw))
         found = np.zeros(self._count, np.float32)
 
         def look(stored: RoughPlaces) -> None:
-            found[stored.images] = asked.of(stored)
+            found[as_slice(stored.images)] = asked.of(stored)
 
         on_every_core(look, beside.rough)
         return found
