@@ -34,10 +34,8 @@ from wherein.search.judgements import Curves
 from wherein.search.judging import Judging
 from wherein.search.local import OnStep, no_step
 from wherein.search.outlines import Outliner
-from wherein.search.reading import read_query
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import RowScorer
-from wherein.search.unknown import Unknown, unknown_words
 from wherein.search.views import View, Views
 from wherein.store import rebuild
 from wherein.store.backup import restore as _restore
@@ -219,10 +217,9 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         said = notes(asked.query, asked.method) + ranked.notes + self._shortfalls(view, asked.method)
         expected = None
         if curve is not None and measured is not None:
-            unknown = self._unknown(asked)
-            sure = unknown.less_sure(curve.confidence(measured.values()))
+            sure = ranked.unknown.less_sure(curve.confidence(measured.values()))
             hits = [replace(hit, confidence=known) for hit, known in zip(hits, shown(sure), strict=True)]
-            right = None if unknown.all_words else self._expected(asked, view, ranked, curve)
+            right = None if ranked.unknown.all_words else self._expected(asked, view, ranked, curve)
             expected = right or summed([hit.confidence or 0.0 for hit in hits])
         elif asked.cut.decides and hits:
             question = plain_question(asked, hits)
@@ -249,11 +246,6 @@ class Collection(Inventory, Labelling, Judging, Sharing):
             decided=asked.cut.decides,
             expected=expected,
         )
-
-    def _unknown(self, asked: Asked) -> Unknown:
-        """Which words of a query the encoder cannot know."""
-        encoder = self._encoder(asked.method.encoder or self.encoder)
-        return unknown_words(read_query(asked.query, encoder)[0], encoder)
 
     def _expected(self, asked: Asked, view: View, ranked: Ranked, curve: Curve) -> Expected | None:
         """How many of the searched images are likely right; None where that cannot be said."""

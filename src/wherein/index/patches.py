@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.parallel import on_every_core
 from wherein.store.shards import Array
 from wherein.values.region import Box
 
@@ -74,9 +73,7 @@ class PatchGrids:
         first = self.shards[0][0]
         found = np.empty((len(images), *first[0, down, across].shape), first.dtype)
 
-        def copy(number: int) -> None:
+        for number in np.unique(shards).tolist():
             wanted, (grid, used) = np.flatnonzero(shards == number), self.shards[number]
             found[wanted] = grid[used[rows[wanted] - self.bounds[number]], down, across]
-
-        on_every_core(copy, np.unique(shards).tolist())
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -25,7 +25,7 @@ from wherein.search.local import LocalIndex, query_features
 from wherein.search.reading import read_query
 from wherein.search.sources import EmbeddingSource, FusedSource, Group, LocalSource, Source
 from wherein.search.style import asks_for_style
-from wherein.search.unknown import unknown_words
+from wherein.search.unknown import Unknown, unknown_words
 from wherein.search.views import View, word_of
 from wherein.values.masks import check_aspect
 from wherein.values.method import Method, Option, declared_step
@@ -82,6 +82,8 @@ class Ranked:
     """What a person should know about what was found, or why nothing was."""
     groups: tuple[Group, ...] = ()
     """What was looked for by an encoder, once the ranking is done."""
+    unknown: Unknown = field(default_factory=Unknown)
+    """Words of the query that the encoder cannot know, once the ranking is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def rank(
     if clips is not None:
         others = others_of([one.image for one in first], source, clips, every)
         first = tuple(replace(one, others=same) for one, same in zip(first, others, strict=True))
-    return replace(ranked, candidates=first, notes=said, groups=tuple(groups))
+    return replace(ranked, candidates=first, notes=said, groups=tuple(groups), unknown=unknown)
 
 
 def load_step(word: str) -> Step:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, Ints
-from wherein.index.cells import FEW, as_parts, as_slice, blocks, is_run
+from wherein.index.cells import FEW, as_slice, blocks, is_run
 from wherein.index.int8 import Int8Query
 from wherein.index.patches import Alike, PatchGrids
 from wherein.index.rough import RoughPlaces, pooled_hw, pooling
@@ -276,9 +276,7 @@ class PatchScorer(SampledScorer):
         """(m, len(images)): the scores of a few images, of which what lies under the place is copied side by side."""
         ask, hw = self._asked(queries, where), self._grids.shards[0][0].shape[1:3]
         under = _Under.of(ask, hw, None, take_best=where is None or self._alone)
-        copied = self._grids.part(images, under.down, under.across)
-        parts = on_every_core(lambda some: under.scores(copied[some]), as_parts(len(images)))
-        return np.concatenate(parts).T
+        return under.scores(self._grids.part(images, under.down, under.across)).T
 
     def _scan(self, grids: PatchGrids, queries: Floats, where: Box | None, images: Ints) -> Floats:
         """(m, len(images)): the scores of some images of some grids."""
