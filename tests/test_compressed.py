@@ -14,11 +14,14 @@ import wherein
 from wherein.arrays import Floats, Ints
 from wherein.errors import SpecError
 from wherein.index import check_index, load_index
-from wherein.index.codes import CodeFiles, Codes, Segment, due
+from wherein.index.codes import CodeFiles, Segment, due
 from wherein.index.compressed import CompressedRows, bits_of, trained_on, tuned
 from wherein.index.exact import ExactRows
 from wherein.index.rows import ArrayCache, Places, RowTable
+from wherein.indexing import sync
+from wherein.store import rewriting
 from wherein.store.shards import Array
+from wherein.values.records import Progress
 
 _PER_SHARD = 1000
 
@@ -139,7 +142,7 @@ def segment(*shards: tuple[int, int]) -> Segment:
 def test_what_is_encoded_is_in_proportion_to_what_is_new(
     segments: list[Segment], live: list[tuple[int, int]], kept: list[int], new: list[int]
 ) -> None:
-    assert due(Codes(b"", 1, segments), live) == ([segments[n] for n in kept], new)
+    assert due(segments, live) == ([segments[n] for n in kept], new)
 
 
 def test_codes_survive_the_disk_and_anything_broken_is_ignored(tmp_path: Path) -> None:
@@ -196,6 +199,35 @@ def test_a_collection_keeps_its_index_up_to_date(tmp_path: Path) -> None:
         assert not codes.exists()
         with pytest.raises(SpecError, match="choose exact, compressed"):
             collection.add(index="milvus")
+
+
+def test_full_shards_have_codes_before_indexing_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_photos(tmp_path, 40)
+    monkeypatch.setattr(rewriting, "ROWS_PER_SHARD", 8)
+    monkeypatch.setattr(rewriting, "MERGED_AT_ONCE", 2)
+    monkeypatch.setattr(sync, "_COMMIT_FILES", 4)
+    seen = list[frozenset[int]]()
+
+    def stop(progress: Progress) -> None:
+        (folder,) = [*tmp_path.glob(".wherein/derived/*/codes"), None][:1]
+        codes = None if folder is None else CodeFiles(folder).read()
+        seen.append(frozenset() if codes is None else codes.covered)
+        if progress.done >= 30:
+            raise KeyboardInterrupt
+
+    with wherein.open(tmp_path, create=True, encoder="toy") as collection:
+        with pytest.raises(KeyboardInterrupt):
+            collection.add(tmp_path, layers=["global"], index="compressed", on_progress=stop)
+        covered = [len(shards) for shards in seen]
+        assert covered[-1] >= 2
+        assert covered == sorted(covered)
+        collection.add()
+        (layer,) = [layer for layer in collection.info().layers if layer.kind == "global"]
+        assert (layer.index, layer.recall) == ("compressed:1", 1.0)
+        codes = CodeFiles(next(iter(tmp_path.glob(".wherein/derived/*/codes")))).read()
+        assert codes is not None
+        assert seen[-1] <= codes.covered  # what was made is not made again
+        assert len(collection.search("red", k=40)) == 40
 
 
 _REBUILD = """

@@ -134,14 +134,14 @@ def training_rows(rows: int) -> int:
     return _TRAINED_ON * clusters_for(rows)
 
 
-def due(codes: Codes, live: Sequence[tuple[int, int]]) -> tuple[list[Segment], list[int]]:
-    """(segments to keep, shards to encode as one new segment), given the (shard, rows) of a layer now.
+def due(segments: Sequence[Segment], live: Sequence[tuple[int, int]]) -> tuple[list[Segment], list[int]]:
+    """(segments to keep, shards to encode as one new segment), given the (shard, rows) there are now.
 
     A segment whose shards are gone is given up. A new segment takes in older ones that are no larger than what it has
     so far, as counting in binary does: a row is encoded again at most once each time the collection doubles.
     """
     present = dict(live)
-    kept = [own for own in codes.segments if all(present.get(shard) == rows for shard, rows in own.shards)]
+    kept = [own for own in segments if all(present.get(shard) == rows for shard, rows in own.shards)]
     covered = {shard for own in kept for shard, _ in own.shards}
     new = [shard for shard in present if shard not in covered]
     total = sum(present[shard] for shard in new)
@@ -266,13 +266,28 @@ _READ: Final = dict[Path, tuple[tuple[int, int], Codes]]()
 _TURN: Final = threading.Lock()
 
 
-def read_codes(folder: Path) -> Codes | None:
-    """The codes of a folder, read once per process for as long as they stay the same."""
+def write_codes(folder: Path, codes: Codes) -> None:
+    """Keep codes in a folder, and in this process, which need not read them again."""
+    CodeFiles(folder).write(codes)
+    stamp = _stamp(folder)
+    if stamp is not None:
+        with _TURN:
+            _READ[folder] = (stamp, codes)
+
+
+def _stamp(folder: Path) -> tuple[int, int] | None:
     try:
         status = (folder / "codes.json").stat()
     except OSError:
         return None
-    stamp = (status.st_ino, status.st_mtime_ns)
+    return status.st_ino, status.st_mtime_ns
+
+
+def read_codes(folder: Path) -> Codes | None:
+    """The codes of a folder, read once per process for as long as they stay the same; not to be changed."""
+    stamp = _stamp(folder)
+    if stamp is None:
+        return None
     with _TURN:
         known = _READ.get(folder)
         if known is not None and known[0] == stamp:

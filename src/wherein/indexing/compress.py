@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,11 +13,22 @@ import numpy as np
 from wherein.arrays import Floats
 from wherein.encoders import Encoder
 from wherein.errors import SpecError, StorageFull
-from wherein.index.codes import CodeFiles, clusters_for, codes_folder, due
+from wherein.index.codes import (
+    CodeFiles,
+    Codes,
+    ReadShard,
+    Segment,
+    clusters_for,
+    codes_folder,
+    due,
+    read_codes,
+    write_codes,
+)
 from wherein.index.compressed import bits_of, noisy_rows, trained_on, tuned
 from wherein.index.rows import ArrayCache, RowTable, places_of
 from wherein.plugins import AUTO
 from wherein.search.beside import make_rough
+from wherein.store import rewriting
 from wherein.store.manifest import Layer
 from wherein.store.store import Store
 from wherein.values.records import Progress
@@ -43,20 +56,37 @@ def update_codes(
     `encoder` recall is measured by texts too.
     """
     said = list[str]()
-    for layer in store.manifest.layers.values():
-        if not is_of_rows(layer):
-            continue
+    for layer in filter(is_of_rows, store.manifest.layers.values()):
         files = CodeFiles(codes_folder(store.derived.folder, layer.name))
         bits = _bits_wanted(store, layer)
         try:
             if bits is None:
                 files.drop()
-            else:
-                _update(store, layer, encoder, files, bits=bits, on_progress=on_progress)
+                continue
+            made = _encoded(store, layer, bits, on_progress=on_progress)
+            codes = made or read_codes(files.folder)
+            measured = None if codes is None else _measured(store, layer, codes, encoder)
+            if measured is not None and (made is not None or measured is not codes):
+                write_codes(files.folder, measured)
         except (OSError, StorageFull) as error:
             said.append(f"the compressed index of {layer.kind} could not be kept ({error}); every row is compared.")
     make_rough(store)
     return tuple(said)
+
+
+def encode_full(store: Store) -> None:
+    """Make the codes of shards that are full and have none, while more images come; the caller is the one writer.
+
+    Smaller shards are merged before long, so they wait for `update_codes`, as does measuring recall.
+    """
+    for layer in filter(is_of_rows, store.manifest.layers.values()):
+        bits = _bits_wanted(store, layer)
+        if bits is None or not any(map(_is_full, _shards(store, layer))):
+            continue
+        with suppress(OSError, StorageFull):  # said at the end of the run, where it is tried again
+            made = _encoded(store, layer, bits, ended=False)
+            if made is not None:
+                write_codes(codes_folder(store.derived.folder, layer.name), made)
 
 
 def is_of_rows(layer: Layer) -> bool:
@@ -82,32 +112,62 @@ def _bits_wanted(store: Store, layer: Layer) -> int | None:
     return bits_of(variant)
 
 
-def _update(
+def _shards(store: Store, layer: Layer) -> list[tuple[int, int]]:
+    """(shard, its rows) of a layer."""
+    return [(shard, written.rows) for shard, _, written in store.catalogue.shards(layer.name)]
+
+
+def _is_full(shard: tuple[int, int]) -> bool:
+    return shard[1] >= rewriting.ROWS_PER_SHARD
+
+
+def _encoded(
     store: Store,
     layer: Layer,
-    encoder: Encoder | None,
-    files: CodeFiles,
-    *,
     bits: int,
-    on_progress: Callable[[Progress], None],
-) -> None:
-    live = [(shard, written.rows) for shard, _, written in store.catalogue.shards(layer.name)]
-    rows = sum(count for _, count in live)
-    codes = files.read()
+    *,
+    ended: bool = True,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Codes | None:
+    """The codes of a layer with those of shards (unless `ended`, full ones) that lacked them; None where none did.
+
+    Full shards stay until the collection is compacted, the others are merged: they have segments of their own, so that
+    no large one is given up for what became of a small shard.
+    """
+    shards = _shards(store, layer)
+    rows = sum(count for _, count in shards)
+    codes = read_codes(codes_folder(store.derived.folder, layer.name))
     if codes is not None and (codes.bits != bits or clusters_for(rows) >= _OUTGROWN * codes.clusters):
         codes = None
-    kept, new = ([], [shard for shard, _ in live]) if codes is None else due(codes, live)
-    if codes is not None and not new and len(kept) == len(codes.segments):
-        return
+    known, kept, new = [] if codes is None else codes.segments, list[Segment](), list[list[int]]()
+    for full in (True, False):
+        own = [one for one in known if all(_is_full(shard) == full for shard in one.shards)]
+        some = [shard for shard in shards if _is_full(shard) == full]
+        stay, encode = due(own, some) if full or ended else (own, [])
+        kept += stay
+        new += [encode] if encode else []
+    if not new and len(kept) == len(known):
+        return None
     on_progress(Progress(0, rows, stage=f"compressing the index of {layer.kind}"))
+    if codes is None:
+        table = _table(store, layer)
+        if not len(table):
+            return None
+        codes = trained_on(table, bits)
+    return replace(codes, segments=[*kept, *(codes.encode(own, _reader(store, layer)) for own in new)])
+
+
+def _measured(store: Store, layer: Layer, codes: Codes, encoder: Encoder | None) -> Codes:
+    """The same codes, their recall measured again where the rows have become many more or fewer."""
+    rows, before = sum(own.rows for own in codes.segments), codes.tuning
+    if before.recall is not None and before.rows / _GROWN <= rows <= before.rows * _GROWN:
+        return codes
     table = _table(store, layer)
-    if not len(table):
-        return
-    codes = trained_on(table, bits) if codes is None else codes
-    codes.segments = [*kept, *([codes.encode(new, table.shard)] if new else [])]
-    if codes.tuning.recall is None or not codes.tuning.rows / _GROWN <= len(table) <= codes.tuning.rows * _GROWN:
-        codes.tuning = tuned(table, codes, _queries(table, layer, encoder))
-    files.write(codes)
+    return replace(codes, tuning=tuned(table, replace(codes), _queries(table, layer, encoder)))
+
+
+def _reader(store: Store, layer: Layer) -> ReadShard:
+    return lambda shard: np.asarray(store.array(layer.name, shard), np.float32)
 
 
 def _table(store: Store, layer: Layer) -> RowTable:

@@ -18,6 +18,7 @@ from wherein.images.elsewhere import exists
 from wherein.images.image import ImageLike
 from wherein.images.video import EVERY, keyframe_id
 from wherein.images.walk import Found, Passed, printable
+from wherein.indexing.compress import encode_full
 from wherein.indexing.duplicates import Contents, moved_along, origin
 from wherein.indexing.executors import load_executor
 from wherein.indexing.fill import Filling
@@ -60,8 +61,7 @@ class Sync:
     def __init__(
         self, store: Store, encoder: Encoder, settings: IndexSettings, on_progress: Callable[[Progress], None]
     ) -> None:
-        self._store, self._encoder, self._settings = store, encoder, settings
-        self._on_progress = on_progress
+        self._store, self._encoder, self._settings, self._on_progress = store, encoder, settings, on_progress
         self._stages = Stages(encoder, settings.kinds, max_pixels=settings.max_pixels, every=settings.every)
         self._wanted = [layer.name for layer in self._stages.layers]
         self._conditions = _conditions(settings)
@@ -79,8 +79,7 @@ class Sync:
         self._committed = time.monotonic()
         self._ignored = Ignored(store.folder).all()
         self._contents: Contents
-        self._total = 0
-        self._done = 0
+        self._total = self._done = 0
 
     def run(self, folders: Sequence[Location], images: Sequence[tuple[str, ImageLike]] = ()) -> AddReport:
         """Make the collection hold what `folders` (folders or files) hold now, and `images`."""
@@ -266,6 +265,7 @@ class Sync:
         touched, self._touched = self._touched, []
         if pieces:
             self._store.commit(pieces)
+            encode_full(self._store)
         self._note_skips(skips)
         if touched:
             with self._store.catalogue.transaction():
