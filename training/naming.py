@@ -61,6 +61,28 @@ def resources(path: Path) -> Iterator[tuple[str, bytes]]:
     yield from walk(0, "")
 
 
+def translations(path: Path) -> dict[str, str]:
+    """English in lower case → another language, out of a Qt file of translations (`.qm`)."""
+    data, at, found = path.read_bytes(), 16, {}
+    sections: dict[int, bytes] = {}
+    while at < len(data):
+        kind, length = struct.unpack(">BI", data[at : at + 5])
+        sections[kind] = data[at + 5 : at + 5 + length]
+        at += 5 + length
+    messages, at, fields = sections[0x69], 0, dict[int, bytes]()
+    while at < len(messages):
+        tag, at = messages[at], at + 1
+        if tag == 1:  # the end of a message: 3 is its first translation, 6 its English
+            if 3 in fields and 6 in fields:
+                found.setdefault(fields[6].decode().lower(), fields[3].decode("utf-16-be"))
+            fields = {}
+            continue
+        length = struct.unpack(">I", messages[at : at + 4])[0] % 0xFFFFFFFF
+        fields.setdefault(tag, messages[at + 4 : at + 4 + length])
+        at += 4 + length
+    return found
+
+
 def photographs(folder: Path) -> Iterator[tuple[str, bytes]]:
     """(name, file) of every photograph."""
     for archive in ARCHIVES:

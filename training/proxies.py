@@ -1,10 +1,13 @@
 """Look-alikes of sets held back elsewhere, made of training pictures that no run has seen, through the package itself.
 
-    python proxies.py --data DATA --vocabulary DATA/vocabulary.json [--weights FOLDER]
+    python proxies.py --data DATA --vocabulary DATA/vocabulary.json [--weights FOLDER] \\
+        [--translations GCOMPRIS/translations]
 
 Captions (700 photographs, the same in both editions), web captions (400), one single word for each of 300 photographs,
 and 100 names that no text of the second edition's training held, each chosen among the 100. What was chosen on these
-pictures (the mean of runs, hubs) was not chosen on any development set.
+pictures (the mean of runs, hubs) was not chosen on any development set. Single words are asked misspelled too, and in
+other languages as GCompris translates them (Debian's `gcompris-qt-data`; the table that `wherein` reads with is made of
+other words): each as it is, and as searches read it.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from numpy.typing import NDArray
 import texts as wording
 import vocabulary as words
 from data import Row, Split, read_rows, split
+from languages import LANGUAGES
+from naming import translations
 from wherein.encoders import mini
 from wherein.images.image import decode
 
@@ -58,6 +63,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--vocabulary", type=Path, required=True)
     parser.add_argument("--weights", type=Path, default=mini.WEIGHTS)
+    parser.add_argument("--translations", type=Path, help="GCompris's folder of .qm files")
     args = parser.parse_args()
     mini.WEIGHTS = args.weights
     encoder = mini.MiniEncoder()
@@ -72,8 +78,21 @@ def main() -> None:
     images = embed(encoder, args.data, [rows[number] for number in parts.words])
     slips = random.Random(0)
     typed = [wording.misspell(word, slips) if len(word) > 3 else word for word in said]
-    for title, spelled in (("words", said), ("words misspelled", typed)):
+    mended = [encoder.read(word) for word in typed]
+    for title, spelled in (("words", said), ("words misspelled", typed), ("words misspelled, read", mended)):
         print(json.dumps({title: recall(encoder.texts(spelled), images, list(range(len(said))))}), flush=True)
+    for file in sorted(args.translations.glob("*.qm")) if args.translations else ():
+        language = file.stem.removeprefix("gcompris_").partition("_")[0]
+        table = translations(file) if language in LANGUAGES else {}
+        owners = [place for place, word in enumerate(said) if table.get(word, word).lower() != word]
+        if not owners:
+            continue
+        foreign = [table[said[place]].lower() for place in owners]
+        read = [encoder.read(word) for word in foreign]
+        asked = {"English": [said[place] for place in owners], "as it is": foreign, "read": read}
+        found = {title: recall(encoder.texts(texts), images, owners) for title, texts in asked.items()}
+        changed = sum(before != after for before, after in zip(foreign, read, strict=True))
+        print(json.dumps({file.stem: {"words": len(owners), "read otherwise": changed, **found}}), flush=True)
     names = sorted({rows[number]["label"].lower() for number in parts.classes})
     right = np.array([names.index(rows[number]["label"].lower()) for number in parts.classes])
     images = embed(encoder, args.data, [rows[number] for number in parts.classes])

@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 DIM = 512
+Stages = tuple[tuple[int, int, int, int, int], ...]
 # EfficientNet-Lite2: (expansion, kernel, stride, channels, repeats) of each stage.
-STAGES = (
+STAGES: Stages = (
     (1, 3, 1, 16, 1),
     (6, 3, 2, 24, 3),
     (6, 5, 2, 48, 3),
@@ -19,6 +20,16 @@ STAGES = (
     (6, 5, 1, 120, 4),
     (6, 5, 2, 208, 5),
     (6, 3, 1, 352, 1),
+)
+# EfficientNet-Lite1, which teaches: as deep, and narrower.
+NARROW_STAGES: Stages = (
+    (1, 3, 1, 16, 1),
+    (6, 3, 2, 24, 3),
+    (6, 5, 2, 40, 3),
+    (6, 3, 2, 80, 4),
+    (6, 5, 1, 112, 4),
+    (6, 5, 2, 192, 5),
+    (6, 3, 1, 320, 1),
 )
 STRIDE_8_BLOCK, STRIDE_16_BLOCK = 6, 14
 CHANNELS_8, CHANNELS_16, CHANNELS_32 = 48, 120, 1280
@@ -85,14 +96,14 @@ class Maps(NamedTuple):
 
 
 class Backbone(nn.Module):
-    """EfficientNet-Lite2 up to its last 1280-channel map, and its ImageNet classifier."""
+    """EfficientNet-Lite up to its last 1280-channel map, and its ImageNet classifier."""
 
-    def __init__(self) -> None:
+    def __init__(self, stages: Stages = STAGES) -> None:
         super().__init__()
         self.conv_stem = SameConv(3, 32, 3, stride=2)
         self.bn0 = norm(32)
         blocks, inputs = [], 32
-        for expansion, kernel, stride, outputs, repeats in STAGES:
+        for expansion, kernel, stride, outputs, repeats in stages:
             for repeat in range(repeats):
                 step = stride if repeat == 0 else 1
                 blocks.append(Block(inputs, outputs, expansion=expansion, kernel=kernel, stride=step))
@@ -122,7 +133,8 @@ class Backbone(nn.Module):
 def load_backbone(path: Path) -> Backbone:
     """The published ImageNet weights, every tensor accounted for."""
     state = torch.load(path, map_location="cpu", weights_only=True)
-    backbone = Backbone()
+    narrow = len(state["_blocks.4._project_conv.weight"]) == NARROW_STAGES[2][3]
+    backbone = Backbone(NARROW_STAGES if narrow else STAGES)
     backbone.load_state_dict({name.replace("._", ".").removeprefix("_"): value for name, value in state.items()})
     return backbone
 
