@@ -19,20 +19,20 @@ import argparse
 import json
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import minimize
 
 import wherein
-from confidence_held import Held, absent_texts
-from confidence_more import count_lines, more
+from confidence_fit import fit
+from confidence_held import Held
+from confidence_more import count_lines, counted_photos, more
 from confidence_page import page
-from confidence_sets import SETS, Ask, Sets, Trial, text, trials
-from confidence_text import FIRST, moved
+from confidence_sets import ABSENT_TEXTS, SETS, Ask, Sets, Trial, lines_of, text, trials
+from confidence_text import text_model
 from wherein.collection import Collection
 from wherein.encoders import load, mini
 from wherein.options import Asked
@@ -41,7 +41,6 @@ from wherein.search.signs import TEXT_SIGNS
 
 HITS = 20
 """Hits of each query that are judged."""
-ABSENT = Path(__file__).with_name("absent_texts.txt")
 MANY = 25_000
 """Images of the largest library."""
 WEIGHTS = {
@@ -63,8 +62,6 @@ WITHOUT_WEIGHTS = ("words", "verified")
 """Kinds of evidence that mini has no part in: they are judged once, whatever the weights."""
 LOCAL = ("words", "verified", "fused")
 """Kinds of evidence that need local features."""
-LIKE_OTHERS = 1e-3
-"""How strongly large weights are avoided."""
 Key = tuple[str, str]
 
 
@@ -118,7 +115,7 @@ def main() -> None:
     out = arguments.out / load("mini").digest[:8]
     sets, held = Sets(arguments.data), Held(arguments.photos)
     judged, fitted = dict[Key, Judged](), dict[Key, bool]()
-    for trial in (*held.trials(), *trials(sets, absent_texts(ABSENT))):
+    for trial in (*held.trials(), *trials(sets)):
         folder = arguments.out / "local" if trial.kind in WITHOUT_WEIGHTS else out / "signs"
         kept = folder / f"{trial.kind} {trial.name}.npz"
         if not kept.exists() and (not arguments.only or trial.kind in arguments.only):
@@ -137,9 +134,10 @@ def main() -> None:
         models = read(arguments.models)
     said = {key: left_out(key, judged, fitted, models) for key in judged}
     extra = more(library("mixed", sets, held, out), sets, held, models["text"], out, many=arguments.many)
-    nothing = tuple(Ask(text(one), frozenset()) for one in absent_texts(ABSENT))
+    nothing = tuple(Ask(text(one), frozenset()) for one in lines_of(ABSENT_TEXTS))
     captions, people = library("captions", sets, held, out), library("held-people", sets, held, out)
     counted = {"nouns, held back": (people, tuple(held.noun_asks())), "nouns": (captions, tuple(sets.noun_asks()))}
+    counted |= counted_photos(held, out, sets, many=arguments.many)
     extra += count_lines(counted | {"absent": (captions, nothing)})
     before = arguments.page.read_text("utf-8") if arguments.page.exists() else ""
     arguments.page.write_text(page(judged, said, models, WEIGHTS, extra, out, before), "utf-8")
@@ -163,7 +161,7 @@ def fit_all(
         if kind in models:
             continue
         if kind == "text":
-            models[kind] = moved(fit(list(some.values()), first=FIRST, free=1), some)
+            models[kind] = text_model(some)
         else:
             models[kind] = fit(list(some.values())) if some else Model(0.0, (1.0,) * len(WEIGHTS[kind]))
     return models
@@ -198,7 +196,7 @@ def written(models: dict[str, Model]) -> str:
             "offset": round(one.offset, 4),
             "weights": {name: round(float(weight), 4) for name, weight in zip(WEIGHTS[kind], one.weights, strict=True)},
         }
-        | ({"believed": one.believed} if one.believed != 1.0 else {})
+        | ({"believed": list(one.believed)} if one.believed != (1.0,) else {})
         for kind, one in ((kind, models[kind]) for kind in WEIGHTS)
     }
     return json.dumps(known, indent=1, ensure_ascii=False) + "\n"
@@ -261,7 +259,7 @@ def judge(trial: Trial, collection: Collection) -> Judged:
         inner = np.zeros((len(signs), 0), np.float32)
         if "plain" in WEIGHTS[trial.kind]:
             ((inner_kind, inner),) = evidence.plain()
-        less = float(collection._unknown(asked).less_sure(np.ones(1, np.float32))[0])
+        less = float(ranked.unknown.less_sure(np.ones(1, np.float32))[0])
         own = ask.unknown if ask.query.parts[0].image is not None else frozenset[str]()
         found = [collection._hit(view, one).image_id for one in ranked.candidates]
         kept = [place for place, image_id in enumerate(found) if image_id not in own][:HITS]
@@ -288,48 +286,6 @@ def _unknown(image_id: str, ask: Ask) -> bool:
     if image_id in ask.right:
         return False
     return image_id in ask.unknown or any(fnmatchcase(image_id, one) for one in ask.unknown if one.endswith("/*"))
-
-
-def fit(sets: Sequence[Judged], *, first: float = 1.0, free: int = 0) -> Model:
-    """The model of several sets; no sign but the `free` first ones may speak against a hit.
-
-    Each set counts the same, and in it each first hit `first` times; but sets of which no query has an answer count
-    together no more than those of which all have one: half of what is asked has an answer.
-    """
-    answered, unanswered = (sum(own(one.answerable) for one in sets) for own in (np.all, _none))
-    less = min(1.0, max(answered, 1) / max(unanswered, 1))
-    kept = [(one.signs[~one.unknown], one.right[~one.unknown]) for one in sets]
-    x = np.concatenate([signs for signs, _ in kept]).astype(np.float64)
-    y = np.concatenate([right for _, right in kept]).astype(np.float64)
-    counts = [less if _none(one.answerable) else 1.0 for one in sets]
-    worth = np.concatenate(
-        [
-            count * _shares(np.where(one.first[~one.unknown], first, 1.0))
-            for one, count in zip(sets, counts, strict=True)
-        ]
-    )
-    worth /= worth.sum()
-    middle, scale = x.mean(axis=0), x.std(axis=0) + 1e-9
-    design = np.c_[np.ones(len(x)), (x - middle) / scale]
-
-    def loss(at: np.ndarray) -> tuple[float, np.ndarray]:
-        odds = design @ at
-        p = 1.0 / (1.0 + np.exp(-np.clip(odds, -60, 60)))
-        value = worth @ (np.logaddexp(0.0, odds) - y * odds) + LIKE_OTHERS * at[1:] @ at[1:]
-        return float(value), design.T @ (worth * (p - y)) + 2 * LIKE_OTHERS * np.r_[0.0, at[1:]]
-
-    bounds = [*[(None, None)] * (1 + free), *[(0.0, None)] * (x.shape[1] - free)]
-    found = minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x
-    weights = found[1:] / scale
-    return Model(float(found[0] - weights @ middle), tuple(weights.tolist()))
-
-
-def _shares(worth: np.ndarray) -> np.ndarray:
-    return worth / max(worth.sum(), 1e-9)
-
-
-def _none(answerable: np.ndarray) -> bool:
-    return not answerable.any()
 
 
 if __name__ == "__main__":

@@ -19,18 +19,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confidence_sets import NEAR, SAYS_LITTLE, UNSEEN, Ask, Trial, named, text
+from confidence_sets import Ask, Trial, lines_of, named, near, short_asks, text, unseen
 
 OTHER_ABSENT = Path(__file__).with_name("other_absent_texts.txt")
 LEAST_NAMED, MOST_NAMED = 4, 150
 """A noun is asked for where so many photographs have a caption with it."""
 CAPTIONED = ("coco_human", "flickr8k", "web")
 Row = dict[str, Any]
-
-
-def absent_texts(path: Path) -> list[str]:
-    """The lines of a list that are no comment."""
-    return [line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")]
 
 
 class Held:
@@ -75,13 +70,12 @@ class Held:
         """The first caption of every photograph of a source; photographs that may answer it too are not judged."""
         for one, row in sorted(self.rows.items()):
             if one.startswith(f"{source}/"):
-                telling = set(re.findall("[a-z]+", row["texts"][0].lower())) - set(SAYS_LITTLE.split())
-                near = frozenset(
-                    other
-                    for other, words in self._words.items()
-                    if other != one and telling and len(telling & set().union(*words)) / len(telling) >= NEAR
-                )
-                yield Ask(text(row["texts"][0]), frozenset({one}), near)
+                yield Ask(text(row["texts"][0]), frozenset({one}), near(row["texts"][0], one, self._words))
+
+    def short_asks(self) -> Iterator[Ask]:
+        """The shortest captions by people."""
+        people = {one: row["texts"] for one, row in self.rows.items() if self.stays(one, "people")}
+        yield from short_asks(people, self._words)
 
     def noun_asks(self) -> Iterator[Ask]:
         """Visible nouns: right where two captions of people name them, unknown where one does, or nobody says."""
@@ -111,14 +105,17 @@ class Held:
             among = [ask for place, ask in enumerate(asks) if place % 4 > 1]
             yield Trial("text", f"held {source}", f"held-half-{source}", "mini", tuple(alone))
             yield Trial("text", f"held {source} among all", "held-half-all", "mini", tuple(among))
+        short = tuple(self.short_asks())
+        yield Trial("text", "held short", "held-half-people", "mini", short[::2])
+        yield Trial("text", "held short among all", "held-half-all", "mini", short[1::2])
         yield Trial("text", "held nouns", "held-people", "mini", tuple(self.noun_asks()))
         yield Trial("text", "held nouns among all", "held-all", "mini", tuple(self.noun_asks()))
         yield Trial("text", "held words", "held-half-words", "mini", tuple(self.word_asks()))
         yield Trial("text", "held words among all", "held-half-all", "mini", tuple(self.word_asks()))
-        for name, words in (("absent", absent_texts(OTHER_ABSENT)), ("unseen", [named(one) for one in UNSEEN.split()])):
+        for name, words in (("absent", lines_of(OTHER_ABSENT)), ("unseen", unseen(self._words))):
             for library in ("people", "half-all"):
                 yield Trial("text", f"held {name} {library}", f"held-{library}", "mini", unanswered(words))
-        yield Trial("text", "held absent words", "held-words", "mini", unanswered(absent_texts(OTHER_ABSENT)))
+        yield Trial("text", "held absent words", "held-words", "mini", unanswered(lines_of(OTHER_ABSENT)))
 
     def stays(self, image_id: str, library: str) -> bool:
         """Whether an image is part of a library, by its name without `held-`."""

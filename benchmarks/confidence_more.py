@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from confidence_held import Held, absent_texts
+import wherein
+from confidence_held import Held
 from confidence_page import auroc, cells, error, share, sure_of
-from confidence_sets import NEAR, SAYS_LITTLE, Ask, Sets
+from confidence_sets import ABSENT_TEXTS, SETS, Ask, Sets, lines_of
 from confidence_tails import false_alarm_lines, tail_lines
+from made_up import image_id, make_collection
 from wherein.collection import Collection
 from wherein.encoders import load
 from wherein.images.image import decode
@@ -24,6 +26,7 @@ from wherein.options import Asked
 from wherein.search.background import SAMPLE, Background
 from wherein.search.bank import Bank, bank_of
 from wherein.search.confidence import Model
+from wherein.search.decide import at_least
 from wherein.search.seen import Fits, Seen
 from wherein.search.signs import text_signs
 
@@ -32,7 +35,6 @@ SMALL = 50
 MIDDLE = 700
 MEANINGLESS = 29
 """So many of the absent texts, the first, no photograph at all can answer."""
-ABSENT = Path(__file__).with_name("absent_texts.txt")
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def more(mixed: Collection, sets: Sets, held: Held, model: Model, out: Path, *, 
     photos = training_photos(held, out, many) if many else {}
     lines = size_lines(sets, held, model, texts, rows, photos, bank)
     lines += half_lines(sets, model, texts, rows, bank)
-    nothing = absent_texts(ABSENT)
+    nothing = lines_of(ABSENT_TEXTS)
     library = Library.of(captions, bank)
     every = {f"{len(captions)} photographs": (library.rows, [texts[one] for one in nothing])}
     if photos:
@@ -108,14 +110,36 @@ def more(mixed: Collection, sets: Sets, held: Held, model: Model, out: Path, *, 
     return lines + false_alarm_lines(found, library.rows, len(nothing))
 
 
+def counted_photos(held: Held, out: Path, sets: Sets, *, many: int) -> dict[str, tuple[Collection, list[Ask]]]:
+    """The nouns and a collection of training photographs, in which they are right where a text names them."""
+    if not many:
+        return {}
+    home, photos, said = (
+        out / "libraries" / f"photographs.{many}",
+        training_photos(held, out, many),
+        training_rows(held),
+    )
+    if not home.exists():
+        making = home.with_suffix(".part")
+        make_collection(making, images=len(photos), encoder="mini", whole=np.stack(list(photos.values())))
+        making.rename(home)
+    number = {one: place for place, one in enumerate(photos)}
+    asks = list[Ask]()
+    for ask in sets.noun_asks():
+        named = _named_in(ask, said).right - ask.right
+        asks.append(Ask(ask.query, frozenset(image_id(number[one]) for one in named if one in number)))
+    return {f"nouns, {len(photos):,} photographs": (wherein.open(home), asks)}
+
+
 def count_lines(libraries: Mapping[str, tuple[Collection, Sequence[Ask]]]) -> list[str]:
     """How far "about N images match" can be trusted, and what it costs."""
     lines = [
         "\n## Counts\n",
         '"About N images match" against how many captions name the noun: twice or more (`right`), or at all (`named`).',
         "`ratio` is the median of the estimate over `right`; `inside` is how many intervals hold any number from",
-        "`right` to `named`. Of texts that nothing answers, how many are said to have a match. Processor milliseconds",
-        "of confidence and count of one query.\n",
+        "`right` to `named`. In training photographs a noun is right where their one text names it, so that more may",
+        "be right. Of texts that nothing answers, how many are said to have a match. Processor milliseconds of",
+        "confidence and count of one query, the median.\n",
         "| texts | queries | right | named | estimate | ratio | inside | some said to match | ms |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
@@ -124,21 +148,18 @@ def count_lines(libraries: Mapping[str, tuple[Collection, Sequence[Ask]]]) -> li
         for ask in asks:
             asked = Asked.of(ask.query, {})
             view, _, ranked, measured = collection._ranked(asked)
-            if measured is None:
+            curve = None if measured is None else collection._curves.of(measured.source, asked.query)
+            if measured is None or curve is None:
                 continue
+            unread = ranked.unknown.all_words
             before = time.process_time()
-            curve = collection._curves.of(measured.source, asked.query)
             measured.values()
-            hits = [collection._hit(view, one) for one in ranked.candidates]
-            expected = collection._expected(asked, view, ranked, curve, hits) if curve is not None else None
+            expected = at_least(None if unread else collection._expected(asked, view, ranked, curve), ())
             spent.append(1000 * (time.process_time() - before))
             right = sum(one in ask.right for one in there)
             named = right + sum(one in ask.unknown for one in there)
-            if expected is not None:
-                inside = expected.low <= named and expected.high >= right
-                rows.append(
-                    (right, named, expected.about, expected.about / max(right, 1), inside, expected.about >= 0.5)
-                )
+            inside = expected.low <= named and expected.high >= right
+            rows.append((right, named, expected.about, expected.about / max(right, 1), inside, expected.about >= 0.5))
         values = np.array(rows, float)
         said = f"{values[:, 0].mean():.1f} | {values[:, 1].mean():.1f} | {values[:, 2].mean():.1f}"
         rest = cells(float(np.median(values[:, 3])) if values[:, 0].any() else float("nan"), values[:, 4].mean())
@@ -182,16 +203,19 @@ def size_lines(
     sets: Sets, held: Held, model: Model, texts: Texts, rows: Mapping[str, np.ndarray],
     photos: Mapping[str, np.ndarray], bank: Bank,
 ) -> list[str]:  # fmt: skip
-    """The captions asked of small and large libraries, each of which holds the answers of half of them."""
+    """Captions and nouns asked of small and large libraries, which hold the answers of half of the captions."""
     lines = [
         "\n## Small and large libraries\n",
         "Captions of 700 photographs, asked of libraries of so many images that hold half of the answers; what else is",
-        "in them are other captioned photographs (50), the other development sets (700) and training photographs.",
-        f"`meaningless` are the first {MEANINGLESS} absent texts, which no photograph answers. By the shipped model.\n",
-        "| images | hits | right | error | first | right/wrong | right first at 50 % | absent at 50 % | meaningless |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "in them are other captioned photographs (50), the other development sets (700) and training photographs, of",
+        "which nobody can say whether they answer a caption: they are not judged. `meaningless` are the first",
+        f"{MEANINGLESS} absent texts, which no photograph answers. Nouns are right where two of five captions name",
+        "them, or the text of a training photograph, which names less than it shows. By the shipped model.\n",
+        "| images | hits | right | error | first | right/wrong | right first at 50 % | absent at 50 % | meaningless "
+        "| noun hits | right | said | error | right first at 50 % |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    asks = list(sets.caption_asks())
+    asks = [Ask(ask.query, ask.right, ask.unknown | {"training/*"}) for ask in sets.caption_asks()]
     ids = [min(ask.right) for ask in asks]
     answers, others = ids[1::2], ids[0::2]
     rest = [one for one in rows if not one.startswith("captions/")]
@@ -199,57 +223,86 @@ def size_lines(
     for at in range(0, len(answers) - step + 1, step):
         never_asked = (others[at + 2 * step :] + others)[:step]
         tries.append((answers[at : at + step] + never_asked, asks[2 * at : 2 * (at + step)]))
-    lines.append(_size_row(tries, model, texts, rows, bank, {}))
-    lines.append(_size_row([(answers + rest[: MIDDLE - len(answers)], asks)], model, texts, rows, bank, {}))
+    every = [tries, [(answers + rest[: MIDDLE - len(answers)], asks)]]
     if photos:
-        known = {**rows, **photos}
-        chosen = answers + list(photos)[: len(photos) - len(answers)]
-        lines.append(_size_row([(chosen, asks)], model, texts, known, bank, training_rows(held)))
-    else:
-        lines.append("\nThe largest library was left out of this run (`--many 0`).")
-    return lines
+        every.append([(answers + list(photos)[: len(photos) - len(answers)], asks)])
+    said, images = training_rows(held) if photos else {}, {**rows, **photos}
+    nouns = [_named_in(ask, said) for ask in sets.noun_asks()]
+    for own in every:
+        libraries = [(Library.of({one: images[one] for one in chosen}, bank), asked) for chosen, asked in own]
+        named = [(library, nouns) for library, _ in libraries]
+        lines.append(
+            f"| {len(own[0][0]):,} | {_caption_cells(libraries, model, texts)} | {_noun_cells(named, model, texts)} |"
+        )
+    return lines if photos else [*lines, "\nThe largest library was left out of this run (`--many 0`)."]
 
 
-def _size_row(
-    tries: Sequence[tuple[list[str], list[Ask]]], model: Model, texts: Texts, rows: Mapping[str, np.ndarray],
-    bank: Bank, said: Mapping[str, dict[str, Any]],
-) -> str:  # fmt: skip
-    sure, right, unknown, first, fooled = [], [], [], [], list[np.ndarray]()
-    nothing = absent_texts(ABSENT)
-    for number, (chosen, asks) in enumerate(tries):
-        library = Library.of({one: rows[one] for one in chosen}, bank)
-        for ask in asks:
-            words = ask.query.parts[0].text or ""
-            ids, signs = library.ask(texts[words], len(words.split()))
-            sure.append(sure_of(np.asarray(model.odds(signs), np.float64)))
-            right.append(np.array([one in ask.right for one in ids]))
-            unknown.append(np.array([one in ask.unknown or _near(words, said.get(one)) for one in ids]))
-            first.append(np.arange(len(ids)) == 0)
-        for text in nothing[number :: len(tries)]:
-            signs = library.ask(texts[text], len(text.split()))[1]
-            less = 0.05 if set(text.split()) <= set(texts.encoder.unknown_words(text)) else 1.0
-            fooled.append(np.array([nothing.index(text), less * sure_of(model.odds(signs)).max()]))
-    s, r, u, f = (np.concatenate(one) for one in (sure, right, unknown, first))
-    known, none = ~u | r, np.stack(fooled)
+def _named_in(ask: Ask, said: Mapping[str, dict[str, Any]]) -> Ask:
+    """A noun that is right in training photographs whose text names it; nothing is known of images of other sets."""
+    noun = (ask.query.parts[0].text or "").split()[-1]
+    word = re.compile(rf"\b{noun}s?\b")
+    right = frozenset(one for one, row in said.items() if word.search(" ".join(row["texts"]).lower()))
+    return Ask(ask.query, ask.right | right, ask.unknown | {f"{name}/*" for name in SETS if name != "captions"})
+
+
+@dataclass(frozen=True)
+class Asked20:
+    """The first hits of texts: how sure, whether right, whether judged, whether first."""
+
+    sure: np.ndarray
+    right: np.ndarray
+    known: np.ndarray
+    first: np.ndarray
+
+    @classmethod
+    def of(cls, asked: Sequence[tuple[Library, Sequence[Ask]]], model: Model, texts: Texts) -> Asked20:
+        """Texts asked of libraries."""
+        found = list[tuple[float, bool, bool, bool]]()
+        for library, asks in asked:
+            for ask in asks:
+                words = ask.query.parts[0].text or ""
+                ids, signs = library.ask(texts[words], len(words.split()))
+                sure = sure_of(np.asarray(model.odds(signs), np.float64))
+                for place, (one, value) in enumerate(zip(ids, sure, strict=True)):
+                    known = one in ask.right or ask.unknown.isdisjoint({one, f"{one.split('/')[0]}/*"})
+                    found.append((float(value), one in ask.right, known, place == 0))
+        return cls(*(np.array(column) for column in zip(*found, strict=True)))
+
+
+def _caption_cells(asked: Sequence[tuple[Library, Sequence[Ask]]], model: Model, texts: Texts) -> str:
+    one, fooled, nothing = (
+        Asked20.of(asked, model, texts),
+        list[tuple[int, float]](),
+        lines_of(ABSENT_TEXTS),
+    )
+    for number, (library, _) in enumerate(asked):
+        for place in range(number, len(nothing), len(asked)):
+            words = nothing[place]
+            less = 0.05 if set(words.split()) <= set(texts.encoder.unknown_words(words)) else 1.0
+            signs = library.ask(texts[words], len(words.split()))[1]
+            fooled.append((place, less * float(sure_of(np.asarray(model.odds(signs), np.float64)).max())))
+    known, first, right, sure, none = one.known, one.first, one.right, one.sure, np.array(fooled)
     figures = cells(
-        share(r[known]),
-        error(s[known], r[known]),
-        error(s[known & f], r[known & f]),
-        auroc(s[f & r], s[f & ~r & known]),
-        share(s[f & r] >= 0.5),
-        float("nan") if said else share(none[:, 1] >= 0.5),
+        share(right[known]),
+        error(sure[known], right[known]),
+        error(sure[known & first], right[known & first]),
+        auroc(sure[first & right], sure[first & ~right & known]),
+        share(sure[first & right] >= 0.5),
+        float("nan") if len(asked[0][0].ids) > SAMPLE else share(none[:, 1] >= 0.5),
         share(none[none[:, 0] < MEANINGLESS, 1] >= 0.5),
     )
-    return f"| {len(tries[0][0]):,} | {int(known.sum()):,} | {figures} |"
+    return f"{int(known.sum()):,} | {figures}"
 
 
-def _near(words: str, row: dict[str, Any] | None) -> bool:
-    """Whether a training photograph may answer a caption too: by its texts, or because nobody described it."""
-    if row is None:
-        return False
-    telling = set(re.findall("[a-z]+", words.lower())) - set(SAYS_LITTLE.split())
-    said = set(re.findall("[a-z]+", " ".join(row["texts"]).lower()))
-    return bool(telling) and len(telling & said) / len(telling) >= NEAR
+def _noun_cells(asked: Sequence[tuple[Library, Sequence[Ask]]], model: Model, texts: Texts) -> str:
+    one = Asked20.of(
+        [(library, [ask for ask in asks if ask.right & set(library.ids)]) for library, asks in asked], model, texts, ""
+    )
+    known, right, sure = one.known, one.right, one.sure
+    figures = cells(
+        share(right[known]), share(sure[known]), error(sure[known], right[known]), share(sure[one.first & right] >= 0.5)
+    )
+    return f"{int(known.sum()):,} | {figures}"
 
 
 def half_lines(sets: Sets, model: Model, texts: Texts, rows: Mapping[str, np.ndarray], bank: Bank) -> list[str]:

@@ -13,6 +13,12 @@ from wherein import Part, Query
 from wherein.bench.local.dataset import load_boxed, load_captions, load_examples, load_masks, load_objects, read_mask
 from wherein.values.region import Box, iou
 
+HERE = Path(__file__).parent
+ABSENT_TEXTS, FRESH_ABSENT, PRESENT = (
+    HERE / f"{name}.txt" for name in ("absent_texts", "fresh_absent_texts", "present_words")
+)
+"""Texts that nothing answers, twice, and words that captions use: each list was committed before anything was tuned
+that is measured on it."""
 SETS = ("captions", "road", "underwater", "covers", "objects", "facades", "masks")
 """The folders of the mixed library; of covers and facades only what is searched."""
 NOUNS = """baby bathroom beach bed bench bike bird boat bridge building bus cake camera car cat chair clock cow dog
@@ -30,7 +36,7 @@ hippo iguana kettle lizard llama magnet mop octopus otter pelican pliers plow pr
 saxophone screwdriver seahorse skunk sled stapler stove syringe thermometer toaster trombone vacuum walrus wasp
 whale wrench xylophone yak
 """
-"""What no caption names."""
+"""Of these, what no caption names is asked for (`unseen`)."""
 PLACES = ("0.0,0.0,0.5,0.5", "0.5,0.4,1.0,1.0", "0.3,0.3,0.7,0.7")
 SAYS_LITTLE = """a an the of in on at with and for to from by over its is are not one two three while as his her their
 it that this there near next some other another very up down out into through front being has have who which s
@@ -38,6 +44,8 @@ it that this there near next some other another very up down out into through fr
 """Words that two captions may share without showing the same."""
 NEAR = 0.5
 """A photo whose captions use this share of another caption's telling words may answer it too: nobody can say."""
+SHORT = range(4, 8)
+"""Words of a short caption."""
 OVERLAP = 0.25
 """A thing is at a place where their boxes share so much."""
 
@@ -62,6 +70,30 @@ class Trial:
     asks: tuple[Ask, ...]
     fitted: bool = True
     """Whether models may be fitted on it; texts of the development sets are for measuring only."""
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a list that are no comment."""
+    return [line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")]
+
+
+def near(words: str, one: str, said: Mapping[str, Sequence[set[str]]]) -> frozenset[str]:
+    """Other photos whose captions use NEAR of the telling words of a caption of photo `one`."""
+    telling = set(re.findall("[a-z]+", words.lower())) - set(SAYS_LITTLE.split())
+    return frozenset(
+        other
+        for other, own in said.items()
+        if other != one and telling and len(telling & set().union(*own)) / len(telling) >= NEAR
+    )
+
+
+def short_asks(captions: Mapping[str, Sequence[str]], said: Mapping[str, Sequence[set[str]]]) -> Iterator[Ask]:
+    """The shortest caption of every photo that has one of SHORT words."""
+    for one, own in sorted(captions.items()):
+        plain = [" ".join(re.findall(r"[^\s.,]+", words)) for words in own]
+        short = sorted((words for words in plain if len(words.split()) in SHORT), key=lambda words: len(words.split()))
+        if short:
+            yield Ask(text(short[0]), frozenset({one}), near(short[0], one, said))
 
 
 def text(words: str, *, where: Box | None = None) -> Query:
@@ -101,7 +133,7 @@ class Sets:
         return {f"captions/{Path(one['image']).name}": one["source"] for one in read}
 
     @cached_property
-    def _words(self) -> Mapping[str, list[set[str]]]:
+    def said(self) -> Mapping[str, list[set[str]]]:
         return {one: [set(re.findall("[a-z]+", said.lower())) for said in own] for one, own in self.captions.items()}
 
     @cached_property
@@ -129,19 +161,25 @@ class Sets:
         for image_id, own in self.captions.items():
             if source is not None and self.sources[image_id] != source:
                 continue
-            telling = set(re.findall("[a-z]+", own[0].lower())) - set(SAYS_LITTLE.split())
-            near = frozenset(
-                other
-                for other, words in self._words.items()
-                if other != image_id and telling and len(telling & set().union(*words)) / len(telling) >= NEAR
-            )
-            yield Ask(text(own[0]), frozenset({image_id}), near)
+            yield Ask(text(own[0]), frozenset({image_id}), near(own[0], image_id, self.said))
+
+    def short_asks(self) -> Iterator[Ask]:
+        """The shortest captions."""
+        yield from short_asks(self.captions, self.said)
+
+    def present_asks(self, words: Sequence[str]) -> Iterator[Ask]:
+        """Words and short names, asked for as they are: labels as those of nouns."""
+        for own in words:
+            said = re.compile(rf"\b{own}s?\b")
+            count = {one: sum(bool(said.search(each.lower())) for each in all_) for one, all_ in self.captions.items()}
+            unknown = frozenset(one for one, number in count.items() if number == 1)
+            yield Ask(text(own), frozenset(one for one, number in count.items() if number > 1), unknown)
 
     def noun_asks(self) -> Iterator[Ask]:
         """A noun is right where two captions or more name it, and unknown where one does, or nobody captioned it."""
         for noun in NOUNS.split():
             either = {noun, f"{noun}s"}
-            count = {one: sum(not own.isdisjoint(either) for own in words) for one, words in self._words.items()}
+            count = {one: sum(not own.isdisjoint(either) for own in words) for one, words in self.said.items()}
             unknown = frozenset(one for one, number in count.items() if number == 1)
             yield Ask(text(named(noun)), frozenset(one for one, number in count.items() if number > 1), unknown)
 
@@ -221,12 +259,18 @@ def _unanswered(words: Sequence[str], *, where: bool = False) -> tuple[Ask, ...]
     )
 
 
-def trials(sets: Sets, absent: Sequence[str]) -> Iterator[Trial]:
+def unseen(said: Mapping[str, Sequence[set[str]]]) -> list[str]:
+    """Names of things that none of some captions names."""
+    named_ = set().union(*(words for own in said.values() for words in own))
+    return [named(one) for one in UNSEEN.split() if named_.isdisjoint({one, f"{one}s"})]
+
+
+def trials(sets: Sets) -> Iterator[Trial]:
     """Everything that is asked of the development sets; names that begin with `mixed ` are asked of the mixed library.
 
     The model of texts is fitted on other photographs (`confidence_held.py`), so all texts here are for measuring.
     """
-    yield from _texts(sets, absent)
+    yield from _texts(sets)
     for kind, regions in (("example", False), ("region", True)):
         for name in ("covers", "facades", "objects", "masks"):
             asks = tuple(sets.examples(name, regions=regions))[:: 4 if name == "covers" else 1]
@@ -246,9 +290,7 @@ def trials(sets: Sets, absent: Sequence[str]) -> Iterator[Trial]:
         yield Trial("again", name, f"half-{name}", "mini+qe", tuple(sets.examples(name)))
         yield Trial("again", f"{name} by diffusion", f"half-{name}", "mini+diffusion", tuple(sets.examples(name)))
     yield Trial("again", "nouns", "captions", "mini+qe", tuple(sets.noun_asks()))
-    yield Trial(
-        "again", "unseen in captions", "captions", "mini+qe", _unanswered([named(one) for one in UNSEEN.split()])
-    )
+    yield Trial("again", "unseen in captions", "captions", "mini+qe", _unanswered(unseen(sets.said)))
     for kind, method in (("words", "bow"), ("verified", "bow+sp"), ("fused", "mini+bow+sp")):
         for name in ("covers", "facades", "objects", "masks"):
             asks = tuple(sets.examples(name))[:: {"covers": 5, "facades": 1}.get(name, 3)]
@@ -257,24 +299,27 @@ def trials(sets: Sets, absent: Sequence[str]) -> Iterator[Trial]:
                 yield Trial(kind, f"mixed {name}", "half-mixed", method, asks[:: 2 if name != "facades" else 1])
 
 
-def _texts(sets: Sets, absent: Sequence[str]) -> Iterator[Trial]:
-    unseen, nouns = [named(one) for one in UNSEEN.split()], [named(one) for one in ABSENT.split()]
-    said = [own[0] for own in sets.captions.values()]
+def _texts(sets: Sets) -> Iterator[Trial]:
+    nouns, none, said = [named(one) for one in ABSENT.split()], unseen(sets.said), list(sets.captions.values())
     asked = list[tuple[str, str, tuple[Ask, ...]]]()
     for source in sorted(set(sets.sources.values())):
         asks = tuple(sets.caption_asks(source))
         asked += [(f"captions {source}", f"half-captions-{source}", asks)]
         asked += [(f"mixed captions {source}", "half-mixed", asks)]
+    short = tuple(sets.short_asks())
+    asked += [("short captions", "half-captions", short), ("mixed short captions", "half-mixed", short)]
     others = frozenset(f"{name}/*" for name in SETS if name != "captions")
-    asked += [("nouns", "captions", tuple(sets.noun_asks()))]
-    asked += [("mixed nouns", "mixed", tuple(_blind(ask, others) for ask in sets.noun_asks()))]
+    for name, asks in (("nouns", tuple(sets.noun_asks())), ("words", tuple(sets.present_asks(lines_of(PRESENT))))):
+        asked += [(name, "captions", asks), (f"mixed {name}", "mixed", tuple(_blind(ask, others) for ask in asks))]
     asked += [("underwater", "underwater", tuple(sets.label_asks()))]
     for name, step in (("facades", 7), ("underwater", 8)):
-        asked += [(f"no-{name}", name, _unanswered(nouns)), (f"scenes of {name}", name, _unanswered(said[::step]))]
-    asked += [(f"unseen in {name}", name, _unanswered(unseen)) for name in ("objects", "covers", "road")]
-    for library in ("captions", "covers", "half-mixed"):
-        name = "mixed absent" if library == "half-mixed" else f"absent from {library}"
-        asked += [(name, library, _unanswered(absent))]
+        scenes = _unanswered([own[0] for own in said[::step]])
+        asked += [(f"no-{name}", name, _unanswered(nouns)), (f"scenes of {name}", name, scenes)]
+    asked += [(f"unseen in {name}", name, _unanswered(none)) for name in ("objects", "covers", "road")]
+    for what, path in (("absent", ABSENT_TEXTS), ("fresh absent", FRESH_ABSENT)):
+        asks = _unanswered(lines_of(path))
+        asked += [(f"{what} from {library}", library, asks) for library in ("captions", "covers")]
+        asked += [(f"mixed {what}", "half-mixed", asks)]
     for name, library, asks in asked:
         yield Trial("text", name, library, "mini", asks, fitted=False)
 

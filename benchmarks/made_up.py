@@ -27,8 +27,13 @@ _SCENES = 512
 """Grids of patches and cells are made of two of so many, which gives each of 100,000 images its own."""
 
 
-def make_collection(folder: Path, *, images: int, encoder: str, kinds: Sequence[str] = ("global",)) -> None:
-    """Random directions for whole images, mixed scenes for grids of patches and cells; 64 thumbnails take turns."""
+def make_collection(
+    folder: Path, *, images: int, encoder: str, kinds: Sequence[str] = ("global",), whole: Array | None = None
+) -> None:
+    """Random directions for whole images, mixed scenes for grids of patches and cells; 64 thumbnails take turns.
+
+    `whole` (images, d) are embeddings of whole images, where they are known.
+    """
     model = load(encoder)
     layers = layers_of(model, kinds)
     store = Store.create(folder / ".wherein")
@@ -41,6 +46,8 @@ def make_collection(folder: Path, *, images: int, encoder: str, kinds: Sequence[
         for start in range(0, images, _BLOCK):
             count = min(_BLOCK, images - start)
             rows = {layer.name: _rows(rng, count, layer) for layer in layers}
+            if whole is not None:
+                rows[layers[0].name] = np.asarray(whole[start : start + count], layers[0].dtype)
             store.commit(
                 [
                     _piece(start + n, {name: each[n : n + 1] for name, each in rows.items()}, thumbs[n % 64])

@@ -10,14 +10,23 @@ from wherein import Part, Query
 from wherein.arrays import Floats, unit
 from wherein.encoders import load
 from wherein.search.background import Background
-from wherein.search.bank import NAMES, Bank, Texts, bank_of, texts
-from wherein.search.confidence import shipped
+from wherein.search.bank import NAMES, Bank, bank_of, texts
+from wherein.search.confidence import Model, shipped
 from wherein.search.seen import Fits, Seen
-from wherein.search.signs import FEWEST, OF_NAME, OF_SCENE, TEXT_SIGNS, example_signs, stands_out, text_signs
+from wherein.search.signs import (
+    FEWEST,
+    OF_NAME,
+    OF_SCENE,
+    OF_SHORT,
+    TEXT_SIGNS,
+    example_signs,
+    stands_out,
+    text_signs,
+)
 
 RANDOM = np.random.default_rng(3)
 NAMES_ROWS, SCENES_ROWS = (unit(RANDOM.normal(size=(300, 16)).astype(np.float32)) for _ in range(2))
-BANK = Bank((Texts.of(NAMES_ROWS), Texts.of(SCENES_ROWS)))
+BANK = Bank.of(NAMES_ROWS, SCENES_ROWS)
 
 
 def shifted(rows: Floats, *, share: float = 0.8) -> Floats:
@@ -32,15 +41,33 @@ def test_a_text_that_beats_its_rivals_has_better_signs_than_one_that_does_not() 
     wrong = unit(RANDOM.normal(size=(1, 16)).astype(np.float32))
     hits, fits = np.vstack([right, wrong]), Fits(0.0, 0.25)
     seen = Seen.of(hits, BANK, fits)
-    name = text_signs(query, hits, seen, BANK, words=2, fits=fits)
-    assert (name[0, OF_NAME] > name[1, OF_NAME]).all()
-    assert not name[:, [0, *range(*OF_SCENE.indices(10))]].any()  # two words describe nothing, so no lead is asked for
-    scene = text_signs(query, hits, seen, BANK, words=8, fits=fits)
-    assert (scene[0, OF_SCENE] > scene[1, OF_SCENE]).all()
-    assert not scene[:, OF_NAME].any()
-    between = text_signs(query, hits, seen, BANK, words=6, fits=fits)
-    longer_name = text_signs(query, hits, seen, BANK, words=4, fits=fits)
-    assert between == pytest.approx((longer_name + scene) / 2.0, abs=1e-5)
+    by_query = [number for number, sign in enumerate(TEXT_SIGNS) if sign.startswith("usual")]
+    columns = np.delete(np.arange(len(TEXT_SIGNS)), [0, 1, *by_query])  # the others say which line a text is of
+    lines = {2: OF_NAME, 5: OF_SHORT, 8: OF_SCENE}
+    for words, line in lines.items():
+        signs = text_signs(query, hits, seen, BANK, words=words, fits=fits)
+        own = np.isin(columns, np.arange(*line.indices(len(TEXT_SIGNS))))
+        assert (signs[0, columns[own]] > signs[1, columns[own]]).all()
+        assert not signs[:, columns[~own]].any()  # a name leads nothing, and a scene beats no names
+    between, short, scene = (text_signs(query, hits, seen, BANK, words=words, fits=fits) for words in (6, 5, 7))
+    assert between == pytest.approx((short + scene) / 2.0, abs=1e-5)
+
+
+def test_what_is_nearer_to_names_than_names_are_is_no_more_usual_and_what_is_far_from_all_is_unusual() -> None:
+    place = TEXT_SIGNS.index("usual")
+    names = unit((np.eye(16)[0] + 0.2 * RANDOM.normal(size=(300, 16))).astype(np.float32))
+    bank, hits, fits = Bank.of(names, SCENES_ROWS), unit(RANDOM.normal(size=(3, 16)).astype(np.float32)), Fits(0.0, 0.2)
+    seen = Seen.of(hits, bank, fits)
+    near, far = unit(names.mean(axis=0)[None])[0], np.eye(16, dtype=np.float32)[5]
+    usual = [text_signs(one, hits, seen, bank, words=1, fits=fits)[:, place].tolist() for one in (near, far)]
+    assert usual[0] == [0.0] * 3
+    assert max(usual[1]) < -3.0
+
+
+def test_odds_above_even_are_believed_as_far_as_the_line_of_their_text_is() -> None:
+    model = Model(1.0, (0.0, 2.0, 1.0), (1.0, 0.5))
+    signs = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.5, 1.0, 0.0], [1.0, -1.0, 0.0]])
+    assert model.odds(signs).tolist() == pytest.approx([3.0, 1.5, 2.25, -1.0])
 
 
 def test_an_encoder_may_hold_names_and_sentences_apart() -> None:
@@ -51,7 +78,7 @@ def test_an_encoder_may_hold_names_and_sentences_apart() -> None:
         return np.asarray(np.hstack([rows, np.tile(kinds[kind], (len(rows), 1))]) / np.sqrt(2.0), np.float32)
 
     query, hits = (unit(RANDOM.normal(size=(size, 16)).astype(np.float32)) for size in (1, 7))
-    held = Bank((Texts.of(apart(NAMES_ROWS, 0)), Texts.of(apart(SCENES_ROWS, 1))))
+    held = Bank.of(apart(NAMES_ROWS, 0), apart(SCENES_ROWS, 1))
     images = np.asarray(np.hstack([hits, np.zeros((7, 2))]), np.float32)
     for words in (2, 9):
         signs = []
@@ -77,7 +104,7 @@ def test_the_lead_over_the_next_five_by_hand() -> None:
 
 def test_a_constant_in_every_embedding_changes_no_sign() -> None:
     query, hits = (unit(RANDOM.normal(size=(size, 16)).astype(np.float32)) for size in (1, 7))
-    other = Bank((Texts.of(shifted(BANK.kinds[0].rows)), Texts.of(shifted(BANK.kinds[1].rows))))
+    other = Bank.of(shifted(NAMES_ROWS), shifted(SCENES_ROWS))
     ordered = np.sort(hits @ query[0])[::-1]
     fits, lifted = Fits.of(hits, BANK), Fits.of(shifted(hits), other)
     assert lifted.spread == pytest.approx(0.2 * fits.spread, rel=1e-4)

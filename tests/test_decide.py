@@ -12,7 +12,7 @@ from wherein.cli import app
 from wherein.demo import PHOTOS, examples
 from wherein.errors import InputError
 from wherein.options import DEFAULT_CUT, Asked, Cut
-from wherein.search.decide import NONE_SURE, about, cut_of, further, shown, split, with_sure
+from wherein.search.decide import NONE_SURE, about, at_least, cut_of, further, shown, split, with_sure
 from wherein.values.ranking import Expected, Hit, Ranking
 
 
@@ -47,12 +47,22 @@ def test_what_reads_fifty_percent_is_not_below_a_half() -> None:
 
 
 def test_a_count_by_hand() -> None:
-    found = about(np.array([1.0, 0.5, 0.01], np.float32), np.array([1.0, 4.0, 1000.0], np.float32))
+    sure, counts = np.array([1.0, 0.5, 0.01], np.float32), np.array([1.0, 4.0, 1000.0], np.float32)
+    found = about(sure, counts)
     assert found.about == pytest.approx(1.0 + 4 * 0.75 + 1000 * 0.255)
-    assert 0.0 <= found.low < found.about < found.high <= 1005
-    nothing = about(np.array([0.009, 0.008], np.float32), np.array([1.0, 1000.0], np.float32))
+    assert 0.0 <= found.low < found.about / 2 < 2 * found.about < found.high <= 1005
+    assert about(sure, counts, there=0.5).about == pytest.approx(found.about / 2)
+    nothing = about(np.array([0.049, 0.04], np.float32), np.array([1.0, 1000.0], np.float32))
     assert (nothing.about, str(nothing)) == (0.0, "No image is likely to match")
     assert str(Expected(1.2, 0.4, 2.1)) == "About 1 image matches (0 to 3)"
+
+
+def test_a_count_is_no_less_than_the_sure_hits_say_and_hits_count_where_nothing_else_does() -> None:
+    few = Expected(0.3, 0.0, 1.0)
+    assert at_least(few, [0.9, 0.8, 0.2]).about == pytest.approx(1.7)
+    assert at_least(few, [0.9, 0.8, 0.2]).high >= 1.7
+    assert at_least(few, [0.2, 0.1]) is few
+    assert at_least(None, [0.5, 0.25]).about == pytest.approx(0.5 + 0.375)
 
 
 @pytest.fixture(scope="module")

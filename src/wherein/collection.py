@@ -28,7 +28,7 @@ from wherein.options import Askable, Asked, Cut, Options, lists_options, whole_n
 from wherein.parallel import default_workers, one_blas_thread
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure
 from wherein.search.confidence import Measured, measure
-from wherein.search.decide import cut_of, expected_right, further, shown, split, summed, with_sure
+from wherein.search.decide import at_least, cut_of, expected_right, further, shown, split, with_sure
 from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Curves
 from wherein.search.judging import Judging
@@ -219,8 +219,8 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         if curve is not None and measured is not None:
             sure = ranked.unknown.less_sure(curve.confidence(measured.values()))
             hits = [replace(hit, confidence=known) for hit, known in zip(hits, shown(sure), strict=True)]
-            right = None if ranked.unknown.all_words else self._expected(asked, view, ranked, curve)
-            expected = right or summed([hit.confidence or 0.0 for hit in hits])
+            counted = None if ranked.unknown.all_words else self._expected(asked, view, ranked, curve)
+            expected = at_least(counted, shown(sure))
         elif asked.cut.decides and hits:
             question = plain_question(asked, hits)
             plain = None if question is None else self._search(replace(question, cut=Cut()))

@@ -22,6 +22,10 @@ from wherein.store.shards import Array
 
 NAMES: Final = 1024
 """The first so many texts of the bank are names, the others are scenes."""
+NEAREST: Final = 5
+"""The names of the bank that say how usual it is to ask for such a thing: so many that mean most nearly the same."""
+MEASURED: Final = 8
+"""Every so manieth text of the bank says how near to names texts usually are."""
 BATCH: Final = 64
 """Texts that are embedded at once."""
 _LEAST_KNOWN: Final = 0.5
@@ -61,6 +65,25 @@ class Bank:
     """Names and scenes as one encoder sees them."""
 
     kinds: tuple[Texts, Texts]
+    near: tuple[float, float]
+    """How near to names a name and a scene usually are."""
+
+    @classmethod
+    def of(cls, names: Floats, scenes: Floats) -> Bank:
+        """From the embeddings of names and of scenes."""
+        some = names[::MEASURED], scenes[::MEASURED]
+        own = _nearest(some[0] @ names.T, itself=True), _nearest(some[1] @ names.T, itself=False)
+        return cls((Texts.of(names), Texts.of(scenes)), (float(np.median(own[0])), float(np.median(own[1]))))
+
+    def nearness(self, query: Floats) -> float:
+        """How near a text (d,) is to the names that mean most nearly the same."""
+        return float(_nearest((self.kinds[0].rows @ query)[None], itself=False)[0])
+
+
+def _nearest(cosines: Floats, *, itself: bool) -> Floats:
+    """(n,) the mean of the NEAREST highest of (n, names) cosines; that with a name itself, the highest, is left out."""
+    best = np.sort(np.partition(cosines, -NEAREST - 1, axis=1)[:, -NEAREST - 1 :], axis=1)
+    return np.asarray((best[:, :-1] if itself else best[:, 1:]).mean(axis=1), np.float32)
 
 
 def bank_of(encoder: Encoder, keep: Keep) -> Bank | None:
@@ -96,8 +119,8 @@ def texts() -> list[str]:
 def _made(rows: Floats) -> Bank | None:
     if len(np.unique(rows.round(4), axis=0)) < _LEAST_KNOWN * len(rows):
         return None
-    kinds = (Texts.of(rows[:NAMES]), Texts.of(rows[NAMES:]))
-    return Bank(kinds) if min(kind.std for kind in kinds) > _LEAST_SPREAD else None
+    bank = Bank.of(rows[:NAMES], rows[NAMES:])
+    return bank if min(kind.std for kind in bank.kinds) > _LEAST_SPREAD else None
 
 
 def _embedded(encoder: Encoder) -> Array:

@@ -55,18 +55,21 @@ class Model:
 
     offset: float
     weights: tuple[float, ...]
-    believed: float = 1.0
-    """How much of the odds above even is believed: what looks certain is not always right."""
+    believed: tuple[float, ...] = (1.0,)
+    """How much of the odds above even is believed, for what looks certain is not always right; more than one where the
+    first signs are shares of other lines, each of which is believed so far."""
 
     @classmethod
     def of(cls, known: Mapping[str, Any]) -> Model:
         """A model as it is written in `models.json`."""
-        return cls(float(known["offset"]), tuple(known["weights"].values()), float(known.get("believed", 1.0)))
+        return cls(float(known["offset"]), tuple(known["weights"].values()), tuple(known.get("believed", (1.0,))))
 
     def odds(self, signs: Floats) -> Floats:
         """(n, signs) → (n,)."""
         found = self.offset + signs @ np.asarray(self.weights, np.float64)
-        return np.asarray(np.where(found > 0.0, self.believed * found, found), np.float32)
+        first, *others = self.believed
+        believed = first + signs[:, : len(others)] @ (np.asarray(others, np.float64) - first)
+        return np.asarray(np.where(found > 0.0, believed * found, found), np.float32)
 
 
 @dataclass(frozen=True, slots=True)

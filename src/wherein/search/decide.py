@@ -11,6 +11,7 @@ import numpy as np
 from wherein.arrays import Floats, Mask
 from wherein.encoders import Encoder
 from wherein.options import DEFAULT_K, Asked, Cut
+from wherein.search.calibrate import asks
 from wherein.search.confidence import measure
 from wherein.search.engine import Candidate, Ranked
 from wherein.search.sources import EmbeddingSource, Source
@@ -20,14 +21,19 @@ from wherein.values.ranking import Expected, Hit, Ranking
 
 NONE_SURE: Final = 1.01
 """A cut that no hit reaches."""
-LOOKED_AT: Final = 48
+LOOKED_AT: Final = 32
 """Images, spread over the whole ranking, by which the number of right ones is estimated."""
-COUNTED_FROM: Final = 0.01
-"""Less likely images are not counted: there are thousands, and models are fitted on first hits. With it the median
-estimate of nouns, on photographs held back, is two thirds of the true number; with 0.03 it is half."""
-UNSURE: Final = 0.5
-"""How far the estimate of a count is off, as a share of it, beside chance: with it four of five true counts of the
-development sets lie within the interval (docs/results/confidence.md)."""
+FLATTER: Final = 0.55
+"""How much of the log odds of a text counts for the number of right images: its models are fitted on first hits, and
+say too little of what follows. COUNTED_FROM and this were chosen on nouns and names of photographs held back, where the
+median estimate is then the true number (docs/results/confidence.md)."""
+COUNTED_FROM: Final = 0.05
+"""Less likely images are not counted: there are thousands."""
+SURE: Final = 0.5
+"""From here on a hit is more likely right than wrong."""
+OFF_BY: Final = 2.0
+"""The factor by which the estimate of a count may be off, beside chance: with it four of five true counts of nouns of
+photographs held back lie within the interval."""
 _Z: Final = 1.2816  # four fifths of a normal distribution lie within so many deviations
 RANKED_ANEW: Final = frozenset({"sp", "propagate", "hypergraph", "zoom", "segrank", "ground"})
 """Steps that look at the first hits only, so that no other image can be asked how it would have scored."""
@@ -104,10 +110,16 @@ def expected_right(
     )
     if measured is None:
         return None
-    sure = curve.confidence(measured.values())
+    sure, text = curve.confidence(measured.values()), asks(asked.query) == "text"
     searched = len(view.images) if allowed is None else int(allowed.sum())
     counts = _between(source, scores, scores[order[ranks]], searched, exact=allowed is None)
-    return about(sure, counts)
+    return about(_of_text(sure), counts, there=min(1.0, 2.0 * float(sure.max()))) if text else about(sure, counts)
+
+
+def _of_text(sure: Floats) -> Floats:
+    """Confidences of a text as they are counted."""
+    right, wrong = np.power(sure, FLATTER), np.power(1.0 - sure, FLATTER)
+    return np.asarray(right / (right + wrong), np.float32)
 
 
 def _between(source: Source, scores: Floats, edges: Floats, searched: int, *, exact: bool) -> Floats:
@@ -119,17 +131,29 @@ def _between(source: Source, scores: Floats, edges: Floats, searched: int, *, ex
     return np.asarray(np.diff(above, prepend=0) * (searched / len(scores)), np.float32)
 
 
-def about(sure: Floats, counts: Floats) -> Expected:
-    """The expected number of right images where `counts` (n,) of them are as sure as each of n and the one above."""
+def about(sure: Floats, counts: Floats, *, there: float = 1.0) -> Expected:
+    """The expected number of right images where `counts` (n,) of them are as sure as each of n and the one above.
+
+    `there` is how sure it is that any is: of a text, all of it where a hit reaches 50 %, and less in proportion below.
+    """
     mean = (sure + np.concatenate([sure[:1], sure[:-1]])) / 2.0
     mean = np.where(mean < COUNTED_FROM, 0.0, mean)
-    number = float(counts @ mean)
-    spread = float(np.sqrt(counts @ (mean * (1.0 - mean)) + (UNSURE * number) ** 2))
+    number = there * float(counts @ mean)
+    chance = _Z * float(np.sqrt(counts @ (mean * (1.0 - mean))))
     most = float(counts.sum())
-    return Expected(number, max(0.0, number - _Z * spread), min(most, number + _Z * spread))
+    return Expected(number, max(0.0, number / OFF_BY - chance), min(most, number * OFF_BY + chance))
 
 
 def summed(confidences: Sequence[float]) -> Expected:
     """The same for hits that were all looked at."""
     sure = np.asarray(confidences, np.float32)
     return about(sure, np.ones(len(sure), np.float32))
+
+
+def at_least(expected: Expected | None, confidences: Sequence[float]) -> Expected:
+    """A count that says no less than hits of these confidences do: a large collection is counted by a sample of it."""
+    hits = summed(confidences)
+    sure = float(sum(one for one in confidences if one >= SURE))
+    if expected is None or expected.about >= sure:
+        return expected or hits
+    return Expected(sure, min(expected.low, sure), max(expected.high, hits.high))

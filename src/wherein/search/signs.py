@@ -25,23 +25,31 @@ LEAD_LEAST, LEAD_MOST = -1.5, 2.0
 """Leads beyond these, from the usual one, say no more."""
 LONGEST_NAME: Final = 3
 """Names of the bank have so many words at most; an encoder may embed them otherwise than sentences (`mini` does)."""
-NAMES_UP_TO, DESCRIBES_FROM = 4, 8
-"""A text of so many words names a thing that many images show, or describes one scene; between them it is some of
-both. Of 3–7, 4–8 and 2–9 this kept most right first hits of photographs held back where 5 % of other nonsense shows."""
+SHORT_UP_TO, DESCRIBES_FROM = 5, 7
+"""A longer text is short up to so many words, and describes one scene from so many on; between them it is some of
+both."""
 TEXT_SIGNS: Final = (
+    "short",
     "describes",
     "beats names",
     "scores, of a name",
-    "agrees with names",
+    "usual",
     "agrees with scenes, of a name",
+    "beats names, short",
+    "scores, short",
+    "usual, short",
+    "agrees with scenes, short",
+    "stands above, short",
+    "leads, short",
     "beats scenes",
     "scores",
-    "stands above",
     "agrees with scenes",
+    "stands above",
     "leads",
 )
-"""What `text_signs` gives: after the first, four of texts that name a thing and five of texts that describe a scene."""
-OF_NAME, OF_SCENE = slice(1, 5), slice(5, 10)
+"""What `text_signs` gives: after the first two, those of texts that name a thing, of short ones, and of texts that
+describe a scene."""
+OF_NAME, OF_SHORT, OF_SCENE = slice(2, 6), slice(6, 12), slice(12, 17)
 ALIKE: Final = slice(10, 30)
 """The neighbours that say how like an image its look-alikes are; the ten nearest may be the very same thing."""
 PAIRED: Final = 128
@@ -62,32 +70,35 @@ def text_signs(
     """(hits, signs) of a text, as TEXT_SIGNS names them.
 
     How far the query beats the bank's texts of its own kind, scores more than texts usually do and than other images
-    do, means what the texts mean that fit best, and how a hit leads. `query` (d,) and `hits` (n, d) are embeddings,
-    `seen` what the bank says of the hits, `words` how many the text has, and `background` that of its scores; without
-    it the hits are compared with each other.
+    do, means what the scenes mean that fit best, is as near to names as is usual, and how a hit leads. `query` (d,)
+    and `hits` (n, d) are embeddings, `seen` what the bank says of the hits, `words` how many the text has, and
+    `background` that of its scores; without it the hits are compared with each other.
     """
     own, spread = hits @ query, fits.spread
-    named, described = _asked_with(words)
+    named, short, described = _asked_with(words)
     ordered = np.sort(own)[::-1] if background is None else background.tail
     beats_names, beats_scenes = ((own - best) / spread for best in seen.best_fit)
     asked = bank.kinds[words > LONGEST_NAME]
-    names, scenes = (
-        ((shares * (kind.rows @ query)[texts]).sum(axis=1) - kind.usual(asked)) / kind.std
-        for kind, texts, shares in zip(bank.kinds, seen.texts, seen.shares, strict=True)
-    )
+    names, scenes = bank.kinds
+    nearness = min(bank.nearness(query) - bank.near[words > LONGEST_NAME], 0.0)
+    usual = np.full(len(hits), nearness / names.std)
+    agrees = ((seen.shares[1] * (scenes.rows @ query)[seen.texts[1]]).sum(axis=1) - scenes.usual(asked)) / scenes.std
     lead = np.clip((own - _following(own, ordered)) / spread - USUAL_LEAD, LEAD_LEAST, LEAD_MOST)
     scores = (own - fits.mean) / spread
     above = scores if background is None else (own - background.mean) / spread
-    of_name = [beats_names, scores, names, scenes]
-    of_scene = [beats_scenes, scores, above, scenes, lead]
-    signs = [np.full(len(hits), described), *(named * one for one in of_name), *(described * one for one in of_scene)]
-    return np.asarray(np.stack(signs, axis=1), np.float32)
+    of_name = [beats_names, scores, usual, agrees]
+    of_short = [*of_name, above, lead]
+    of_scene = [beats_scenes, scores, agrees, above, lead]
+    shares = [np.full(len(hits), share) for share in (short, described)]
+    lines = ((named, of_name), (short, of_short), (described, of_scene))
+    return np.asarray(np.stack([*shares, *(share * one for share, own in lines for one in own)], axis=1), np.float32)
 
 
-def _asked_with(words: int) -> tuple[float, float]:
-    """How far a text of so many words names a thing, and how far it describes a scene."""
-    described = min(max((words - NAMES_UP_TO) / (DESCRIBES_FROM - NAMES_UP_TO), 0.0), 1.0)
-    return 1.0 - described, described
+def _asked_with(words: int) -> tuple[float, float, float]:
+    """How far a text of so many words names a thing, says some more of it, and describes a scene."""
+    described = min(max((words - SHORT_UP_TO) / (DESCRIBES_FROM - SHORT_UP_TO), 0.0), 1.0)
+    named = float(words <= LONGEST_NAME)
+    return named, 1.0 - named - described, described
 
 
 def _following(own: Floats, ordered: Floats) -> Floats:
