@@ -105,17 +105,8 @@ def stage(train: Path, evaluation: Path, out: Path, *, sources: tuple[str, ...])
     for name, source in (*folders.items(), ("captions", "captions/images")):
         if not (out / name).exists():
             shutil.copytree(evaluation / source, out / name)
-    wanted = dict[str, dict[str, Path]]()
     labelled = by_label(train, sources)
-    for label, rows in labelled.items():
-        for row in rows:
-            wanted.setdefault(row["shard"], {})[row["file"]] = out / "named" / f"{label[0]}-{row['file']}"
-    (out / "named").mkdir(parents=True, exist_ok=True)
-    for shard, files in wanted.items():
-        with zipfile.ZipFile(train / shard) as archive:
-            for file, target in files.items():
-                if not target.exists():
-                    target.write_bytes(archive.read(file))
+    unpack(train, labelled, out / "named")
     known = {f"{label[0]}-{row['file']}": label for label, rows in labelled.items() for row in rows}
     (out / "names.json").write_text(json.dumps(known), "utf-8")
     for name in ("road", "underwater", "objects", *(("named",) if sources else ()), "captions"):
@@ -123,8 +114,22 @@ def stage(train: Path, evaluation: Path, out: Path, *, sources: tuple[str, ...])
             collection.add(out / name, layers=("global",))
 
 
-def by_label(train: Path, sources: tuple[str, ...]) -> dict[tuple[str, str], list[dict[str, str]]]:
-    """(source, label) → at most PER_LABEL of its photographs, of at most LABELS_MOST labels that have 8."""
+def unpack(train: Path, labelled: dict[tuple[str, str], list[dict[str, str]]], folder: Path) -> None:
+    """Copy photographs out of the archives, where that is not done."""
+    wanted = dict[str, dict[str, Path]]()
+    for label, rows in labelled.items():
+        for row in rows:
+            wanted.setdefault(row["shard"], {})[row["file"]] = folder / f"{label[0]}-{row['file']}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for shard, files in wanted.items():
+        with zipfile.ZipFile(train / shard) as archive:
+            for file, target in files.items():
+                if not target.exists():
+                    target.write_bytes(archive.read(file))
+
+
+def by_label(train: Path, sources: tuple[str, ...], *, least: int = 8) -> dict[tuple[str, str], list[dict[str, str]]]:
+    """(source, label) → at most PER_LABEL of its photographs, of at most LABELS_MOST labels that have `least`."""
     entries = [json.loads(line) for name in ("captions.jsonl", "captions-more.jsonl") for line in (train / name).open()]
     found = dict[tuple[str, str], list[dict[str, str]]]()
     for row in entries:
@@ -132,7 +137,7 @@ def by_label(train: Path, sources: tuple[str, ...]) -> dict[tuple[str, str], lis
             found.setdefault((row["source"], row.get("label") or row["texts"][0]), []).append(row)
     chance, chosen = random.Random(0), list[tuple[str, str]]()
     for source in sources:
-        own = sorted(label for label, rows in found.items() if label[0] == source and len(rows) >= 8)
+        own = sorted(label for label, rows in found.items() if label[0] == source and len(rows) >= least)
         chosen += sorted(chance.sample(own, min(LABELS_MOST, len(own))))
     return {label: chance.sample(found[label], min(PER_LABEL, len(found[label]))) for label in chosen}
 

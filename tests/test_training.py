@@ -4,7 +4,7 @@ import io
 import json
 import shutil
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -258,7 +258,7 @@ def test_labels_that_teach_nothing_are_refused_with_the_way_out(
     ],
 )
 def test_files_that_are_no_coco_are_refused(broken: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"COCO|not in the file"):
+    with pytest.raises(InputError, match=r"COCO|not among the file's"):
         from_coco(broken, lambda name: name, name="labels.json")
 
 
@@ -429,3 +429,30 @@ def test_a_kind_that_does_not_exist_is_refused(collection: wherein.Collection, k
     with pytest.raises(InputError, match="give one of head, adapter, full"):
         collection.train("mood", kind=kind)
     assert collection.trained() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: one["annotations"][0].update(image_id=9), r"annotation 7: its image_id 9 is not among .*images"),
+        (lambda one: one["annotations"][0].update(category_id="x"), r"annotation 7: its category_id 'x' is not among"),
+        (lambda one: one["annotations"][0].pop("category_id"), r'annotation 7: has no "category_id"'),
+        (lambda one: one["annotations"][0].update(bbox=[1, 2, 3]), r"its bbox \[1, 2, 3\] is not four numbers"),
+        (
+            lambda one: one["annotations"][0].update(bbox=["a", 1, 2, 3]),
+            r"its bbox \['a', 1, 2, 3\] is not four numbers",
+        ),
+        (lambda one: one["categories"][0].update(name=" "), "category 1: has no name"),
+    ],
+)
+def test_a_coco_file_that_contradicts_itself_is_told_where_and_why(
+    change: Callable[[dict[str, Any]], object], said: str
+) -> None:
+    document: dict[str, Any] = {
+        "images": [{"id": 1, "file_name": "a.png", "width": 10, "height": 10}],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [{"id": 7, "image_id": 1, "category_id": 1, "bbox": [0, 0, 5, 5]}],
+    }
+    change(document)
+    with pytest.raises(InputError, match=said):
+        from_coco(document, lambda name: name, name="labels.json")

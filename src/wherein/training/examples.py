@@ -181,6 +181,9 @@ def from_coco(document: Mapping[str, Any], resolve: Resolve, *, name: str) -> Ex
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         said = '"images", "categories" and "annotations" lists'
         raise InputError(f"{name}: is no COCO file ({error!r}); it needs {said}.") from error
+    unnamed = [number for number, label in categories.items() if not spoken(label)]
+    if unnamed:
+        raise InputError(f"{name}, category {unnamed[0]}: has no name, so nobody could ask for it. Give it one.")
     labels = tuple(sorted(set(categories.values())))
     image_ids = tuple(sorted({image_id for image_id in found.values() if image_id is not None}))
     rows, columns = ({own: number for number, own in enumerate(names)} for names in (image_ids, labels))
@@ -195,8 +198,8 @@ def from_coco(document: Mapping[str, Any], resolve: Resolve, *, name: str) -> Ex
         except RegionError:
             empty, mark = empty + 1, 0
         except (KeyError, TypeError, ValueError) as error:
-            where = f"annotation {one.get('id', '?')}"
-            raise InputError(f"{name}, {where}: names what is not in the file ({error!r}). Write it again.") from error
+            said = _unread(one, images, categories)
+            raise InputError(f"{name}, annotation {one.get('id', '?')}: {said}. Mend it, or leave it out.") from error
         image_id = found[int(image["id"])]
         if image_id is not None:
             key = (rows[image_id], label)
@@ -207,6 +210,16 @@ def from_coco(document: Mapping[str, Any], resolve: Resolve, *, name: str) -> Ex
     if empty:
         notes += (f"{empty:,} annotations were left out: their boxes are empty or outside the image.",)
     return Examples(labels, image_ids, marks, {key: tuple(own) for key, own in boxes.items()}, notes, texts)
+
+
+def _unread(annotation: Mapping[str, Any], images: Mapping[int, Any], categories: Mapping[int, str]) -> str:
+    """Why an annotation cannot be read."""
+    for key, known, where in (("image_id", images, "images"), ("category_id", categories, "categories")):
+        if key not in annotation:
+            return f'has no "{key}"'
+        if annotation[key] not in known:
+            return f'its {key} {annotation[key]!r} is not among the file\'s "{where}"'
+    return f"its bbox {annotation.get('bbox')!r} is not four numbers: x, y, width, height in pixels"
 
 
 def _box(annotation: Mapping[str, Any], image: Mapping[str, Any]) -> Box | None:

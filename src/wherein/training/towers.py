@@ -107,7 +107,8 @@ class HfTowers:
 class MiniTowers:
     """`mini`, whose files of ONNX are run by torch and written again."""
 
-    rate = 2e-4
+    rate = 5e-5
+    """Chosen on underwater photographs: four times as much learns no more and costs captions ten points of R@1."""
 
     def __init__(self, encoder: MiniEncoder) -> None:
         self._encoder, self._torch = encoder, torch_for(encoder.spec)
