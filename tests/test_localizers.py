@@ -17,6 +17,7 @@ from wherein.errors import InputError, QueryError, RegionError
 from wherein.images.guided import guided
 from wherein.images.image import Pixels
 from wherein.localizers import Scene
+from wherein.localizers.colours import Colours, cut
 from wherein.localizers.edges import enlarged, outlined
 from wherein.localizers.support import supported
 from wherein.values.masks import box_mask, mask_box
@@ -300,3 +301,27 @@ def test_words_are_found_only_where_they_are_shown() -> None:
         for other in ("a submarine", "a red car"):
             assert wherein.locate(other, PHOTOS / f"{photo}.jpg", encoder=mini).box is None, (photo, other)
     assert wherein.locate("a man with a camera", PHOTOS / "gravel.jpg", encoder=mini).box is None
+
+
+def test_colours_of_an_example_draw_the_line_that_features_leave_open() -> None:
+    """Heat that knows only roughly where: the colours of the example decide up to its edge."""
+    spot = Box(0.25, 0.25, 0.6, 0.7)
+    example, image = scene(("red", Box(0.5, 0.5, 1.0, 1.0))), scene(("red", spot))
+    meant = box_mask(Box(0.5, 0.5, 1.0, 1.0), size_wh=(128, 96))
+    colours = Colours.of([(example, meant)])
+    assert colours is not None
+    rough = np.full((6, 8), 0.1, np.float32)
+    rough[1:5, 2:6] = 0.55
+    shown = Scene((128, 96), thumb=image)
+    found = [outlined(rough, shown, refine=True, colours=given).mask for given in (None, colours)]
+    truth = box_mask(spot, size_wh=(128, 96))
+    without, with_them = (overlapping(mask, truth) for mask in found if mask is not None)
+    assert with_them > max(without, 0.95)
+    heat = colours.moved(enlarged(rough, size_wh=(128, 96)), image)
+    np.testing.assert_array_equal(cut(heat, image), cut(heat, image))
+
+
+def test_an_example_that_shows_nothing_else_says_nothing_by_its_colours() -> None:
+    assert Colours.of([(scene(("red", Box(0, 0, 0.5, 1))), np.ones((4, 4), np.bool_))]) is None
+    plain = np.full((20, 30), 0.9, np.float32)
+    assert cut(plain, scene()[:20, :30]) is plain

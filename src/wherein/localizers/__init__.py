@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from wherein.features import LocalFeatures
 from wherein.images.image import Image, Pixels
 from wherein.values.models import GROUND, is_segmenter, reads_image
 from wherein.values.region import Box
+
+if TYPE_CHECKING:
+    from wherein.localizers.colours import Colours
 
 Heatmap = Floats
 """float32 (h, w) in [0, 1]: how likely each place shows what is sought."""
@@ -74,6 +77,8 @@ class Sought:
     """The texts among what is looked for."""
     examples: Callable[[], list[Image]] = list
     """The pictures of what is looked for, decoded when they are asked for."""
+    colours: Colours | None = None
+    """What the colours of examples say, where regions of them are meant."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 from wherein.arrays import Mask
 from wherein.images.guided import guided
 from wherein.localizers import Heatmap, Located, Scene
+from wherein.localizers.colours import Colours, cut
 from wherein.values.masks import mask_box
 
 THRESHOLD: Final = 0.4
@@ -30,8 +31,10 @@ def enlarged(heat: Heatmap, *, size_wh: tuple[int, int]) -> Heatmap:
     return np.asarray(cv2.resize(heat, size_wh, interpolation=cv2.INTER_LINEAR), np.float32)
 
 
-def outlined(heat: Heatmap, scene: Scene, *, refine: bool) -> Located:
-    """Mask and box of a heatmap; `refine` follows the edges of the scene's thumb, where it has one."""
+def outlined(heat: Heatmap, scene: Scene, *, refine: bool, colours: Colours | None = None) -> Located:
+    """Mask and box of a heatmap; `refine` follows the edges of the scene's thumb, where it has one, and its colours
+    where those of an example are known.
+    """
     if scene.thumb is not None:
         size_wh = (scene.thumb.shape[1], scene.thumb.shape[0])
     else:
@@ -39,7 +42,9 @@ def outlined(heat: Heatmap, scene: Scene, *, refine: bool) -> Located:
         size_wh = (max(1, round(scene.size_wh[0] * scale)), max(1, round(scene.size_wh[1] * scale)))
     large = enlarged(heat, size_wh=size_wh)
     if refine and scene.thumb is not None:
+        large = large if colours is None else colours.moved(large, scene.thumb)
         large = guided(large, scene.thumb, radius=max(1, round(RADIUS * max(size_wh))))
+        large = large if colours is None else cut(large, scene.thumb)
     peak = float(large.max())
     if peak < _LEAST_HEAT:
         return Located(large)

@@ -18,7 +18,7 @@ from wherein.errors import ImageError, InputError
 from wherein.features import FeatureFamily, load_features
 from wherein.images.image import Image, ImageLike, Pixels, decode
 from wherein.images.isolated import decode_given
-from wherein.images.thumbnail import thumbnail
+from wherein.images.thumbnail import THUMB_SIDE, thumbnail
 from wherein.layers import detail
 from wherein.layers.local import DEFAULT_FEATURES
 from wherein.limits import checkpoint
@@ -32,6 +32,7 @@ from wherein.localizers import (
     Sought,
     load_localizer,
 )
+from wherein.localizers.colours import Colours
 from wherein.localizers.edges import enlarged, outlined
 from wherein.localizers.similar import seen_again
 from wherein.search.engine import Candidate, Context, notes
@@ -125,7 +126,7 @@ def locate_in(
     heat = heatmap(scene, sought, localizer=localizer)
     if where:
         heat = heat * _near(where, heat.shape)
-    found = outlined(heat, scene, refine=refine)
+    found = outlined(heat, scene, refine=refine, colours=sought.colours if localizer == "auto" else None)
     if found.mask is None:
         return found
     score = region_score(scene, sought, found.mask)
@@ -180,8 +181,8 @@ def sought_of(query: Query, encoder: Encoder, family: FeatureFamily | None = Non
     query, _ = read_query(query, encoder)
     wanted = [part for part in query.parts if not part.negative]
     avoided = [part for part in query.parts if part.negative]
-    vectors, patches, dense = _embedded(wanted, encoder)
-    not_vectors, not_patches, not_dense = _embedded(avoided, encoder)
+    vectors, patches, dense, pictures = _embedded(wanted, encoder)
+    not_vectors, not_patches, not_dense, _ = _embedded(avoided, encoder)
     return Sought(
         vectors=vectors,
         avoided=not_vectors,
@@ -193,6 +194,7 @@ def sought_of(query: Query, encoder: Encoder, family: FeatureFamily | None = Non
         words=tuple(part.text for part in wanted if part.text is not None),
         examples=lambda: [_shown(part) for part in wanted if part.image is not None],
         keyed=() if family is None else _keyed(query, family),
+        colours=Colours.of(pictures) if pictures else None,
     )
 
 
@@ -218,15 +220,19 @@ def _outline(part: Part) -> tuple[Floats, ...] | None:
     return tuple(np.asarray(polygon, np.float32) / shape for polygon in to_polygons(mask[y1:y2, x1:x2]))
 
 
-def _embedded(parts: Sequence[Part], encoder: Encoder) -> tuple[Floats, tuple[Example, ...], tuple[Example, ...]]:
-    """(m, c) vectors, and the parts' examples on both grids."""
+def _embedded(
+    parts: Sequence[Part], encoder: Encoder
+) -> tuple[Floats, tuple[Example, ...], tuple[Example, ...], list[tuple[Pixels, Mask]]]:
+    """(m, c) vectors, the parts' examples on both grids, and small pictures of those of which a region is meant."""
     texts = [part.text for part in parts if part.text is not None]
     vectors = [_compact(encoder.texts(texts), encoder)] if texts else []
-    patches, dense = list[Example](), list[Example]()
+    patches, dense, pictures = list[Example](), list[Example](), list[tuple[Pixels, Mask]]()
     for part in parts:
         if part.image is None:
             continue
         views = _views(part, decode_given(part.image))
+        if part.region is not None:
+            pictures.append((_small(views[0][0]), views[0][1]))
         encoded = encoder.images(np.stack([encoder.prepare(image) for image, _ in views]))
         for number, (_, mask) in enumerate(views):
             if encoded.patches is not None:
@@ -237,7 +243,14 @@ def _embedded(parts: Sequence[Part], encoder: Encoder) -> tuple[Floats, tuple[Ex
                 grid = encoded.dense[number]
                 dense.append(Example(grid, _cover(mask, grid.shape)))
     nothing = _compact(np.zeros((0, encoder.dim), np.float32), encoder)
-    return np.concatenate([nothing, *vectors]), tuple(patches), tuple(dense)
+    return np.concatenate([nothing, *vectors]), tuple(patches), tuple(dense), pictures
+
+
+def _small(image: Image) -> Pixels:
+    """An example as large as a thumbnail."""
+    width, height = image.size_wh
+    scale = min(1.0, THUMB_SIDE / max(width, height))
+    return image.resized((max(1, round(width * scale)), max(1, round(height * scale))))
 
 
 def _views(part: Part, image: Image) -> list[tuple[Image, Mask]]:
