@@ -4,8 +4,8 @@
 
 The collection holds made-up embeddings in the layers that `mini` keeps; with --folder it is made there, if it is not
 there yet, and stays. Each version of wherein searches it in a process of its own; with --against the two take turns,
-query by query, and the version asked first changes each time. A figure is the median of nine searches from Python after
-the first, which reads the layers from disk and is shown beside it.
+query by query, and the version asked first changes each time; a third process is this version without confidence. A
+figure is the median of nine searches from Python after the first, which reads from disk and is shown beside it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--against", type=Path, help="The src of another version, which searches the same collection.")
     parser.add_argument("--page", type=Path, help="Where the table is written as well.")
-    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--answer", choices=("sure", "unsure"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.answer:
-        answer(asked.folder)
+        answer(asked.folder, unsure=asked.answer == "unsure")
         return
     with tempfile.TemporaryDirectory() as home:
         folder = asked.folder or Path(home) / "images"
@@ -60,15 +60,18 @@ HEAD = """# Places in {images:,} images
 `python benchmarks/places.py --against OTHER/src --page docs/results/places.md`: both versions on one collection of
 made-up embeddings (layers of `mini`), taking turns query by query in processes of their own, with as many threads as
 they choose. Milliseconds on the clock (of the processor) of one search by text for 20 hits from Python, confidence and
-counts included, the median of nine after the first.
+counts included, the median of nine after the first. Before is d68ec77, the commit before this work, whose confidence
+was one curve over scores; the last but one columns are this version without any.
 """
 
 
 def compared(asked: argparse.Namespace, folder: Path) -> list[str]:
     """The rows of the table, each printed when it is known."""
-    sources = [asked.against, None] if asked.against else [None]
-    versions = [Version(folder, source) for source in sources]
-    rows = ["| method, place | before | now | × | first s |", "|---|---|---|---|---|"]
+    versions = [Version(folder, None)]
+    if asked.against:
+        versions = [Version(folder, asked.against), *versions, Version(folder, None, kind="unsure")]
+    heads = ("method, place", "before", "now", "×", "without confidence", "×", "first s")
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     rows = rows if asked.against else ["| method, place | ms | first s |", "|---|---|---|"]
     print("\n".join(rows))
     for method in asked.methods.split(","):
@@ -98,18 +101,19 @@ def row(name: str, found: list[list[Any]]) -> str:
     """A line of the table, from the answers of each version."""
     clock = [1000 * median(one["clock"] for one in own[1:]) for own in found]
     spent = [1000 * median(one["processor"] for one in own[1:]) for own in found]
-    times = " | ".join(f"{wall:,.0f} ({busy:,.0f})" for wall, busy in zip(clock, spent, strict=True))
+    times = [f"{wall:,.0f} ({busy:,.0f})" for wall, busy in zip(clock, spent, strict=True)]
     first = ", ".join(f"{own[0]['clock']:.2f}" for own in found)
     if len(found) == 1:
-        return f"| {name} | {times} | {first} |"
-    return f"| {name} | {times} | {clock[0] / clock[1]:.1f} | {first} |"
+        return f"| {name} | {times[0]} | {first} |"
+    factors = [f"{clock[0] / own:.1f}" for own in clock]
+    return f"| {name} | {times[0]} | {times[1]} | {factors[1]} | {times[2]} | {factors[2]} | {first} |"
 
 
 class Version:
     """A version of wherein in a process of its own that searches one collection."""
 
-    def __init__(self, folder: Path, source: Path | None) -> None:
-        command = [sys.executable, __file__, "--answer", "--folder", str(folder)]
+    def __init__(self, folder: Path, source: Path | None, *, kind: str = "sure") -> None:
+        command = [sys.executable, __file__, "--answer", kind, "--folder", str(folder)]
         path = {} if source is None else {"PYTHONPATH": str(source.resolve())}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **path}
@@ -127,10 +131,15 @@ class Version:
         self._process.communicate()
 
 
-def answer(folder: Path) -> None:
-    """Answer questions, a line each, until there are no more."""
+def answer(folder: Path, *, unsure: bool) -> None:
+    """Answer questions, a line each, until there are no more; `unsure`: without confidence and counts."""
     import wherein
     from wherein.encoders.mini import MiniEncoder
+
+    if unsure:
+        import wherein.collection
+
+        wherein.collection.measure = lambda *_, **__: None  # type: ignore[assignment]
 
     # Rows are made up, so it does not matter by whose weights they claim to be.
     layers = json.loads((folder / ".wherein" / "manifest.json").read_text("utf-8"))["layers"]

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from clustered import World, write_rows
-from search_engines import ENGINES, Floats, Ints, blocks_of
+from search_engines import ENGINES, Floats, Ints, TooSlow, blocks_of
 
 DEEP = 100
 WANTED = 0.99
@@ -51,7 +51,10 @@ def main() -> None:
     """Make the rows, run one process per engine, print a table or JSON."""
     asked = arguments()
     if asked.engine:
-        print(json.dumps(bandwidth(asked.lock) if asked.engine == BANDWIDTH else measured(asked)))
+        try:
+            print(json.dumps(bandwidth(asked.lock) if asked.engine == BANDWIDTH else measured(asked)))
+        except TooSlow as error:
+            print(json.dumps({"error": str(error)}))
         return
     with tempfile.TemporaryDirectory() as made:
         home = asked.scratch or Path(made)
@@ -82,7 +85,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--queries", type=int, default=62)
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--scratch", type=Path, help="Where rows and truth stay for the next run.")
-    parser.add_argument("--limit", type=int, default=1800, help="Seconds of processor time that an engine may take.")
+    parser.add_argument("--limit", type=int, default=900, help="Seconds of processor time that an engine may take.")
     parser.add_argument("--memory", type=int, default=14, help="GB of memory of its own that an engine may take.")
     parser.add_argument("--lock", type=Path, help="A file that is locked while queries are timed.")
     parser.add_argument("--json", action="store_true")
@@ -164,6 +167,7 @@ def measured(asked: argparse.Namespace) -> dict[str, Any]:
     rows, known = np.load(asked.rows, mmap_mode="r"), np.load(asked.truth)
     truth, queries = known["best"], known["queries"]
     engine = ENGINES[asked.engine]()
+    engine.limit = asked.limit
     prioritise(os.getpriority(os.PRIO_PROCESS, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (asked.limit, asked.limit + 60))
     resource.setrlimit(resource.RLIMIT_DATA, (asked.memory << 30, asked.memory << 30))  # mapped files do not count

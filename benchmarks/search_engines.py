@@ -7,6 +7,7 @@ more rows than images; `settings` are tried in order, cheapest first, until one 
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Ask = Callable[[Floats, int], Ints]
 BLOCK = 1 << 16
+PACED_FROM = 0.05
+"""The share of the rows after which an engine's pace is known."""
 SCANNED = 4000
 """Rows that wherein's first scan for 100 images asks faiss for."""
 
@@ -40,6 +43,27 @@ def blocks_of(flat: npt.NDArray[np.float16]) -> Iterator[tuple[int, Floats]]:
     """(first row, rows as float32), a block at a time."""
     for start in range(0, len(flat), BLOCK):
         yield start, np.asarray(flat[start : start + BLOCK], np.float32)
+
+
+class TooSlow(Exception):
+    """What a person is told of an engine that would not be built in time."""
+
+
+def within(limit: float, flat: npt.NDArray[np.float16]) -> Iterator[tuple[int, Floats]]:
+    """The same blocks, given up once their pace says that all would take more than `limit` seconds of the processor.
+
+    For engines that take a row at a time: a later row never costs less than an earlier one.
+    """
+    started = time.process_time()
+    for start, some in blocks_of(flat):
+        yield start, some
+        done = (start + len(some)) / len(flat)
+        needed = (time.process_time() - started) / done
+        if done >= PACED_FROM and needed > limit:
+            raise TooSlow(
+                f"would not be built in {limit / 60:.0f} minutes of processor time: after {100 * done:.0f} % of the "
+                f"rows it would take {needed / 60:.0f} at least"
+            )
 
 
 class Numpy:
@@ -145,6 +169,8 @@ class FaissIvf(Faiss):
 class Usearch:
     """A graph over rows at 8 bits a number."""
 
+    limit = float("inf")
+    """Seconds of the processor that it may take to be built."""
     settings: tuple[dict[str, Any], ...] = tuple({"expansion": width, "rows": width} for width in (1000, 2000, 4000))
 
     def build(self, rows: npt.NDArray[np.float16]) -> None:
@@ -154,7 +180,7 @@ class Usearch:
         flat, self.vectors = rows.reshape(-1, rows.shape[-1]), rows.shape[1]
         self.flat = flat
         self.index = Index(ndim=rows.shape[-1], metric="ip", dtype="i8")
-        for start, some in blocks_of(flat):
+        for start, some in within(self.limit, flat):
             self.index.add(np.arange(start, start + len(some)), some)
 
     def use(self, setting: dict[str, Any]) -> None:
@@ -240,6 +266,8 @@ class LanceDb:
 class MilvusLite:
     """Clusters of rows at 8 bits a number, in a file of milvus-lite."""
 
+    limit = float("inf")
+    """Seconds of the processor that it may take to be built."""
     settings: tuple[dict[str, Any], ...] = probed(8, 16, 32, 64, 128, 256)
 
     def build(self, rows: npt.NDArray[np.float16]) -> None:
@@ -253,7 +281,7 @@ class MilvusLite:
         schema.add_field("id", DataType.INT64, is_primary=True)
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=rows.shape[-1])
         self.client.create_collection("rows", schema=schema)
-        for start, block in blocks_of(self.flat):
+        for start, block in within(self.limit, self.flat):
             for first in range(0, len(block), 4096):  # a request holds 64 MB at most
                 some = block[first : first + 4096]
                 self.client.insert("rows", [{"id": start + first + n, "vector": row} for n, row in enumerate(some)])

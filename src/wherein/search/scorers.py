@@ -230,15 +230,16 @@ class SumScorer(SampledScorer):
 
     def estimates(self, query: Floats, where: Box | None) -> Floats | None:
         """(n,): the sum of what the scorers estimate; None where one of them cannot."""
-        total = np.zeros(self._count, np.float32)
-        for one in self._shares:
-            if not one.of(where):
-                continue
+
+        def look(one: Share) -> Floats | None:
+            usual = one.scorer.backgrounds(query, where)[0]  # first: estimates of cells need what it knows
             rough = one.scorer.estimates(query, where) if isinstance(one.scorer, SampledScorer) else None
-            if rough is None:
-                return None
-            total += one.of(where) * one.scorer.backgrounds(query, where)[0].standardise(rough)
-        return total
+            return None if rough is None else np.float32(one.of(where)) * usual.standardise(rough)
+
+        # One beside the other, because a thread that is woken for each of them comes late.
+        found = on_every_core(look, [one for one in self._shares if one.of(where)])
+        known = [own for own in found if own is not None]
+        return np.asarray(np.sum(known, axis=0), np.float32) if len(known) == len(found) else None
 
     def _exact_tops(self, queries: Floats, where: Box | None, k: int, allowed: Mask | None) -> list[Top]:
         """The best k sums for each query, from the best of each scorer."""
