@@ -29,9 +29,10 @@ RECALL: Final = 0.995
 0.99, because other queries differ from those it was measured with."""
 DEEP: Final = 100
 """Of how many best images recall is measured."""
-_FIRST: Final = 8
-"""Rows taken for each asked image at first: the best rows are crowded by rows of the same images."""
-_LEAST: Final = 1000
+_FIRST: Final = 5
+"""Rows taken for each asked image at first: the best rows are crowded by rows of the same images. On 79,000 × 32 × 768
+made-up rows five found what eight found (recall .9964, in 3.9 instead of 6.0 ms), three a little less (.9956)."""
+_LEAST: Final = 500
 """Rows taken at least; below that their selection costs more than their exact scores."""
 _SCANNED: Final = 4
 """A scan is asked for so many times the rows that are scored at first, which costs it little; later for more again."""
