@@ -89,6 +89,21 @@ def test_most_of_the_best_are_found_and_the_recall_is_measured() -> None:
     assert recall_of(index, table, clustered(10, seed=5)) >= 0.97
 
 
+def test_who_needs_certainty_is_told_where_one_scan_cannot_tell() -> None:
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((40_000, 64)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    table = table_of(rows)
+    index, exact = CompressedRows(table), ExactRows(table)
+    found = [index.certain(query, k=100) for query in rows[:20]]
+    assert None in found  # rows without any structure: a hundred are about as near as thousands
+    (near,) = exact.top(rows[7:8], k=1)
+    alone = index.certain(rows[7], k=1)
+    assert alone is not None
+    assert alone.images.tolist() == near.images.tolist()
+    assert index.top(rows[7:8], k=1)[0].images.tolist() == near.images.tolist()
+
+
 def test_a_filter_works_inside_the_scan() -> None:
     table = table_of(clustered(10_000))
     allowed = np.arange(10_000) % 3 == 0

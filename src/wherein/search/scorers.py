@@ -16,6 +16,7 @@ import numpy as np
 from wherein.arrays import Floats, Ints, Mask
 from wherein.index import Index, Top
 from wherein.index.cells import as_slice
+from wherein.index.compressed import CompressedRows
 from wherein.index.exact import ExactRows, best, products
 from wherein.index.int8 import Int8Query
 from wherein.index.rough import WHOLE_UNIT, RoughPlaces
@@ -158,9 +159,20 @@ class RowScorer(SampledScorer):
 
     def top(self, queries: Floats, where: Box | None, *, k: int, allowed: Mask | None) -> list[Top]:  # noqa: ARG002
         """The best k images for each query: as the index finds them, or by estimates where it would compare all."""
-        if self._rough is not None and isinstance(self._index, ExactRows):
-            return super().top(queries, None, k=k, allowed=allowed)
-        return self._index.top(queries, k=k, allowed=allowed)
+        index = self._index
+        if self._rough is None or not isinstance(index, ExactRows | CompressedRows):
+            return index.top(queries, k=k, allowed=allowed)
+        if isinstance(index, CompressedRows) and not self._is_estimated(queries):
+            found = [index.certain(query, k=k, allowed=allowed) for query in queries]
+            certain = [top for top in found if top is not None]
+            if len(certain) == len(queries):
+                return certain
+        return super().top(queries, None, k=k, allowed=allowed)
+
+    def _is_estimated(self, queries: Floats) -> bool:
+        """Whether the best images of a query had to be estimated just now."""
+        known = self._estimated
+        return known is not None and known[2] is not None and known[0] == queries.tobytes()
 
     def _exact_tops(self, queries: Floats, where: Box | None, k: int, allowed: Mask | None) -> list[Top]:  # noqa: ARG002
         return self._index.top(queries, k=k, allowed=allowed)
@@ -185,7 +197,7 @@ class RowScorer(SampledScorer):
     def histogram(self, query: Floats, edges: Floats) -> Ints:
         """(len(edges),) how many images score at least each edge and less than the next; about, by estimates."""
         known = self._estimated
-        if known is not None and known[2] is not None and known[0] == query.tobytes():
+        if known is not None and known[2] is not None and self._is_estimated(query):
             below = np.searchsorted(np.sort(known[2].estimates), edges, side="left")
             return np.diff(below, append=self._count)
         counts: Ints = self._index.histogram(query[None], edges=edges)[0]

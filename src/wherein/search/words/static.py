@@ -101,6 +101,7 @@ class CellScorer(SampledScorer):
         super().__init__(cells.per_length.shape[1], sample)
         self._cells, self._boxes, self._choose, self._beside = cells, boxes, choose, beside
         self._usual: tuple[bytes, Box | None, tuple[Floats, Floats]] | None = None
+        self._last_chosen: tuple[Box | None, tuple[list[int], Floats]] | None = None
         self.kind, self.reads_all = "cosine" if alone else "standardised", beside is None
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
@@ -179,7 +180,13 @@ class CellScorer(SampledScorer):
         return found
 
     def _chosen(self, where: Box | None) -> tuple[list[int], Floats]:
-        """Which cells count for a place, and how much."""
+        """Which cells count for a place, and how much; the last is kept, since every block of images asks for it."""
+        last = self._last_chosen
+        if last is None or last[0] != where:
+            last = self._last_chosen = (where, self._choice(where))
+        return last[1]
+
+    def _choice(self, where: Box | None) -> tuple[list[int], Floats]:
         if where is None:
             return list(range(len(self._boxes))), np.ones(len(self._boxes), np.float32)
         if self._choose == "best":
