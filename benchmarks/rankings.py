@@ -44,8 +44,8 @@ METHODS = (
     "whole+diffusion",
     "whole+dba",
 )
-TEXTS = ("a person in the water", "a blue car on a street", "a drawing of an animal", "a painting of a house")
-"""Two that mean photographs and two that ask for something drawn, which later versions treat otherwise on purpose."""
+TEXTS = ("a drawing of an animal", "a painting of a house", "a sketch of a person walking", "a poster with a car")
+"""All ask for something drawn: how much drawings lose where photographs are meant has changed on purpose."""
 EACH = """
 import json, sys, wherein
 place, asked = sys.argv[1], json.loads(sys.argv[2])

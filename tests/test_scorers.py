@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -21,7 +22,7 @@ from wherein.search.words import theoretical
 from wherein.search.words.patches import PatchScorer
 from wherein.search.words.static import WHOLE_SHARE, CellScorer
 from wherein.store.originals import Original
-from wherein.values.region import Grid
+from wherein.values.region import Grid, iou
 
 Picture = Callable[..., PIL.Image.Image]
 CELLS = Grid(9).boxes()
@@ -183,6 +184,41 @@ def test_right_under_the_box_counts_beside_the_cell_around_it(tmp_path: Path, pi
         assert apart[0].score > apart[1].score + 1.0
         alike = collection.search(part, method="static-5~alone")
         assert alike[0].score == pytest.approx(alike[1].score, abs=0.02)
+
+
+def float64_reference(
+    values: np.ndarray[Any, np.dtype[np.int8]], query: Floats, where: Box
+) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
+    """(images,) what the cells of a grid of nine, weighed softly, and the mean patch under a box score."""
+    asked, stored = query[0].astype(np.float64), values.astype(np.float64)
+    cells = stored.reshape(len(stored), 9, -1)
+    cosines = cells @ asked / np.linalg.norm(cells, axis=2)
+    weights = np.array([iou(cell, where) for cell in CELLS])
+    apart = (cosines - cosines.mean(axis=0)) / cosines.std(axis=0)
+    under = np.outer([0.1, 1 / 3, 0.1], [1 / 3, 0.2, 0.0]).ravel()  # how much of each third lies under the box
+    means = (stored.reshape(len(stored), 9, -1) @ asked / 127) @ (under / under.sum())
+    return apart @ (weights / weights.sum()), (means - means.mean()) / means.std()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_standardised_scores_are_those_of_float64_to_the_fifth_digit(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    shared = draw.standard_normal(64)  # as embeddings do, all point one way, so that cosines are spread little
+    rows = shared + 0.3 * draw.standard_normal((500, 3, 3, 64))
+    values = np.rint(127 * rows / np.abs(rows).max(axis=-1, keepdims=True)).astype(np.int8)
+    query = np.asarray(shared + draw.standard_normal(64), np.float32)[None]
+    query /= np.linalg.norm(query)
+    where = Box(0.0, 1 / 3 - 0.1, 1 / 3 + 0.2, 2 / 3 + 0.1)
+    numbers = np.arange(len(values))
+    stored, shares = [PlaceRows(values.reshape(500, 9, 64), numbers, numbers)], np.eye(9, dtype=np.float32)
+    cells = Cells(stored, shares, per_length(lengths_of(stored, shares, images=500)))
+    by_cells, by_patches = float64_reference(values, query, where)
+    found = CellScorer(cells, CELLS, numbers, choose="soft").scores(query, where, numbers)[0]
+    np.testing.assert_allclose(found, by_cells, atol=1e-5, rtol=1e-5)
+    made = PatchScorer(PatchGrids([(values, numbers)], numbers, [None] * 500, None, 500), numbers)
+    (background,) = made.backgrounds(query, where)
+    standardised = background.standardise(made.scores(query, where, numbers)[0])
+    np.testing.assert_allclose(standardised, by_patches, atol=1e-5, rtol=1e-5)
 
 
 def test_a_scorer_that_counts_nothing_anywhere_is_not_asked() -> None:

@@ -52,6 +52,7 @@ MAY_NAME_TORCH = (
     "encoders/openclip.py",
     "encoders/radio.py",
     "encoders/export.py",
+    "training/graphs.py",
 )
 """Where models of torch are run; each loads it only when a model is asked for."""
 

@@ -1,7 +1,8 @@
 """Products of stored int8 rows with a query, by SIMD and without turning the rows into floats.
 
-A query is written as a sum of int8 vectors, each a finer rest of the one before, so that products are exact to a few
-millionths of the query's length.
+A query is written as a sum of three int8 vectors, each a finer rest of the one before, so that products are those of
+float32. Two would do for cosines, which they change by a few millionths; but standardised scores are divided by the
+spread of the cosines, a few hundredths, and would differ in the fifth digit (docs/results/rankings.md).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from wherein.store.shards import Array
 
 _FINER: Final = 254.0
 """One step of a vector is so many of the next, which then fills −127 to 127."""
-_COARSE: Final = 0.3
-"""Where one number of a query is a larger share of its length than this, two vectors err by more than 3 millionths."""
+_PARTS: Final = 3
+"""Vectors that a query is written as: 23 bits, as many as a float32 has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,7 @@ class Int8Query:
         largest = float(np.abs(query).max(initial=0.0))
         step = max(largest / 127, 1e-30)
         rest, parts = np.asarray(query, np.float64) / step, list[Array]()
-        finest = 3 if largest > _COARSE * float(np.linalg.norm(query)) else 2
-        for _ in range(finest if fine else 1):
+        for _ in range(_PARTS if fine else 1):
             whole = np.rint(rest)
             parts.append(whole.astype(np.int8))
             rest = (rest - whole) * _FINER
@@ -52,7 +52,7 @@ class Int8Query:
         return found
 
     def rough(self, rows: Array) -> Floats:
-        """The same to the 8 bits of the first part, in half the time."""
+        """The same to the 8 bits of the first part, in a third of the time."""
         return _dots(rows, self.parts[0])
 
 
