@@ -23,7 +23,6 @@ from wherein.indexing.inventory import Inventory
 from wherein.indexing.layer_choice import fillable, kinds_to_keep, shortfalls
 from wherein.indexing.names import named_image, unknown_names
 from wherein.indexing.sharing import Sharing
-from wherein.indexing.sync import IndexSettings, Sync
 from wherein.options import Askable, Asked, Cut, Options, lists_options, whole_number
 from wherein.parallel import default_workers, one_blas_thread
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure
@@ -33,12 +32,9 @@ from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Curves
 from wherein.search.judging import Judging
 from wherein.search.local import OnStep, no_step
-from wherein.search.outlines import Outliner
 from wherein.search.refusals import refuse_texts, refuse_unread_texts
 from wherein.search.scorers import RowScorer
 from wherein.search.views import View, Views
-from wherein.store import rebuild
-from wherein.store.backup import restore as _restore
 from wherein.store.published import PublishedStore, address_of
 from wherein.store.store import Store, home_in, is_collection
 from wherein.training.labelling import Labelling
@@ -77,13 +73,17 @@ def mend(path: str | os.PathLike[str], *, repair: bool = True) -> list[str]:
 
     They come back from their copies, and from what the shards say they hold. Nothing else may have it open meanwhile.
     """
+    from wherein.store import rebuild
+
     return rebuild.mend(home_in(expanded(path).absolute()), repair=repair)
 
 
 def restore(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> int:
     """Make the collection of a backup again, in the folder `path`, where there is none. Returns how many images."""
+    from wherein.store.backup import restore as made_again
+
     source, target = (expanded(one).absolute() for one in (backup, path))
-    return _restore(home_in(source), target if target.name == FOLDER else target / FOLDER)
+    return made_again(home_in(source), target if target.name == FOLDER else target / FOLDER)
 
 
 class Collection(Inventory, Labelling, Judging, Sharing):
@@ -152,6 +152,8 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         remembered: exact, compressed, compressed:BITS, or auto, which compresses layers that are large enough for it to
         pay. The `executor` runs the work: threads of this process, or `ray`, or `ray:ADDRESS` of a cluster.
         """
+        from wherein.indexing.sync import IndexSettings, Sync
+
         chosen = None if index is None else check_choice(index)
         threads = default_workers() if workers is None else whole_number("workers", workers, least=1)
         pixels = whole_number("max_pixels", max_pixels, least=1)
@@ -265,6 +267,8 @@ class Collection(Inventory, Labelling, Judging, Sharing):
 
     def outliner(self, query: Askable, *, method: str | Method = "") -> Callable[[Iterable[Hit]], Iterator[Hit]]:
         """What locates hits of this query; examples are decoded once. Hits that have left are left out."""
+        from wherein.search.outlines import Outliner
+
         asked = self._by_trained(Asked.of(query, {"method": method, "locate": True}))
         outliner = Outliner(asked.query, asked.method)
 

@@ -141,20 +141,24 @@ def table(kind: str) -> dict[str, str]:
     return {name: value for group, name, value in _installed() if group == f"wherein.{kind}"} | BUILT_IN[kind]
 
 
+def is_known(kind: str, name: str) -> bool:
+    """Whether a kind of plug-in has that name; other packages are looked through only where wherein has none such."""
+    return name in BUILT_IN[kind] or name in table(kind)
+
+
 @cache
 def load(kind: str, name: str) -> Any:
     """The object that a name of a kind stands for; an unknown name is answered with the known ones."""
-    known = BUILT_IN[kind] if name in BUILT_IN[kind] else table(kind)
-    if name not in known:
-        raise SpecError(f"none of the {kind} is called {name!r}; known: {', '.join(sorted(known))}.")
-    module, _, attribute = known[name].partition(":")
+    if not is_known(kind, name):
+        raise SpecError(f"none of the {kind} is called {name!r}; known: {', '.join(sorted(table(kind)))}.")
+    module, _, attribute = (BUILT_IN[kind].get(name) or table(kind)[name]).partition(":")
     return getattr(import_module(module), attribute)
 
 
 def is_available(kind: str, name: str) -> bool:
     """Whether what a name stands for can be used here; nothing is imported to find out."""
     _, modules = EXTRAS.get((kind, name), ("", ()))
-    return name in table(kind) and all(find_spec(module) is not None for module in modules)
+    return is_known(kind, name) and all(find_spec(module) is not None for module in modules)
 
 
 def how_to_install(kind: str, name: str) -> str:

@@ -67,3 +67,12 @@ def test_no_other_module_reaches_for_torch() -> None:
 def test_describing_the_families_loads_no_library_of_models() -> None:
     found = loaded("import wherein.encoders; wherein.encoders.describe_families()")
     assert found & {"torch", "transformers", "open_clip", "huggingface_hub"} == set()
+
+
+def test_a_search_by_text_loads_nothing_for_pictures_or_indexing(folder: Path, collection: wherein.Collection) -> None:
+    collection.add(folder)
+    heavy = ("cv2", "wherein.indexing.sync")
+    program = f"import sys, wherein; wherein.open({str(collection.folder)!r}).search('red'); "
+    program += f"print(*(name for name in {heavy} if name in sys.modules))"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert told.split() == []

@@ -103,10 +103,21 @@ def help_(
     typer.echo(here.command.get_help(here))
 
 
+def _keep_only(words: list[str]) -> None:
+    """Of all commands leave the one that is asked for: typer builds every one that it has, which takes a while."""
+    asked = next((word for word in words if not word.startswith("-")), "")
+    named = [(one.name or getattr(one.callback, "__name__", ""), one) for one in app.registered_commands]
+    commands = [one for name, one in named if name == asked != "help"]
+    groups = [one for one in app.registered_groups if one.name == asked]
+    if commands or groups:
+        app.registered_commands, app.registered_groups = commands, groups
+
+
 def main() -> None:
     """Run the command: 0 found, 1 no match, 2 bad input, 130 stopped by Ctrl-C."""
     # Pillow warns of broken EXIF in files that we read all the same.
     warnings.filterwarnings("ignore", module="PIL")
+    _keep_only(sys.argv[1:])
     try:
         app()
     except WhereinError as error:

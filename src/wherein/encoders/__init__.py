@@ -104,16 +104,15 @@ def _takes_no_variant(made: Callable[..., object]) -> bool:
     return first is None or first.default is not Parameter.empty
 
 
-def require_family(spec: str) -> str:
-    """The `module:Class` of a spec's family; an unknown one is answered with the known."""
-    known = families()
+def _require_family(spec: str) -> None:
+    """Answer an unknown family with the known ones."""
     family = spec.partition(":")[0]
-    if family not in known:
+    if not plugins.is_known("encoders", family):
+        known = families()
         raise SpecError(
             f"no encoder family is called {family!r} (in {spec!r}); known: {', '.join(sorted(known))}."
             f"{did_you_mean(family, known)}"
         )
-    return known[family]
 
 
 def load(spec: str, *, threads: int = 1, device: str | None = None) -> Encoder:
@@ -121,7 +120,7 @@ def load(spec: str, *, threads: int = 1, device: str | None = None) -> Encoder:
 
     Without one, WHEREIN_DEVICE decides, or the encoder does.
     """
-    require_family(spec)
+    _require_family(spec)
     made = plugins.load("encoders", spec.partition(":")[0])
     asked = device or os.environ.get(DEVICE_VARIABLE, "auto")
     takes = signature(made).parameters

@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -129,6 +128,8 @@ def plausible(matrix: Doubles, points: Doubles) -> bool:
 
 def _fit(a: Doubles, b: Doubles, model: Model) -> tuple[Doubles, npt.NDArray[np.bool_]] | None:
     """The map and its inliers. OpenCV's sampler is seeded by the call, so equal input gives equal output."""
+    import cv2
+
     try:
         if model == "fundamental":
             matrix, mask = cv2.findFundamentalMat(a, b, cv2.USAC_MAGSAC, _REACH, _SURE, _ROUNDS)

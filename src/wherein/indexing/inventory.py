@@ -16,7 +16,6 @@ from wherein.indexing.scope import holds_anything
 from wherein.indexing.upkeep import Upkeep
 from wherein.layers import open_kind
 from wherein.options import Askable, Filters, lists_options, only_filters, require_tag
-from wherein.search.matches import point_matches
 from wherein.values.address import Address, Location
 from wherein.values.query import Part, Query, marked
 from wherein.values.ranking import PointMatches
@@ -148,6 +147,8 @@ class Inventory(Upkeep):
 
     def matches(self, query: Askable, image: ImageLike) -> PointMatches:
         """Which points of an example of the query are seen again in an image: its id here, or another picture."""
+        from wherein.search.matches import point_matches
+
         try:
             picture = self._picture(image) if isinstance(image, str) else image
         except ImageNotFound:

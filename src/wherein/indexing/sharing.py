@@ -10,7 +10,6 @@ from wherein.index.rows import ArrayCache, RowTable, places_of
 from wherein.search.views import origin_of
 from wherein.store.identity import give_identity
 from wherein.store.manifest import Layer
-from wherein.store.published import publish
 from wherein.store.store import Store
 from wherein.values.address import url_of
 from wherein.values.records import Progress, PushReport
@@ -75,6 +74,8 @@ class Sharing:
 
         Only what is not there yet is sent. Returns how many files were sent, and of how many images.
         """
+        from wherein.store.published import publish
+
         if url_of(url) is None:
             raise InputError(f"{url}: is no address: give one such as s3://bucket/photos or file:///shared/photos.")
         return publish(self._store, url, lambda done, of: on_progress(Progress(done, of, stage="publishing")))

@@ -11,7 +11,6 @@ from wherein.indexing.compress import update_codes
 from wherein.indexing.layer_choice import layer_named
 from wherein.indexing.names import image_id_of
 from wherein.options import image_ids_of
-from wherein.store.backup import backup
 from wherein.store.ignored import Ignored
 from wherein.store.store import PATIENCE_SECONDS, Store
 from wherein.values.address import Address, inside, location_of
@@ -97,6 +96,8 @@ class Upkeep:
 
         `wherein.restore` makes a collection of it again; `wherein.open` opens it where it is.
         """
+        from wherein.store.backup import backup
+
         return backup(self._store, plain_path(target))
 
     def compact(self) -> int:

@@ -156,7 +156,7 @@ class BytesKind(LayerKind):
 def open_kind(kind: str) -> LayerKind:
     """The kind of layer that is written so; one that does not exist is refused with those that do."""
     words = (kind, kind.partition(":")[0], kind.partition("-")[0])
-    word = next((word for word in words if word in plugins.table("layers")), None)
+    word = next((word for word in words if plugins.is_known("layers", word)), None)
     if word is None:
         known, told = kind_names()
         raise InputError(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import as_file, files
 from typing import Final, Protocol, runtime_checkable
 
@@ -117,7 +116,7 @@ def texts() -> list[str]:
 
 
 def _made(rows: Floats) -> Bank | None:
-    if len(np.unique(rows.round(4), axis=0)) < _LEAST_KNOWN * len(rows):
+    if len({row.tobytes() for row in rows.round(4) + 0.0}) < _LEAST_KNOWN * len(rows):  # and −0 is 0
         return None
     bank = Bank.of(rows[:NAMES], rows[NAMES:])
     return bank if min(kind.std for kind in bank.kinds) > _LEAST_SPREAD else None
@@ -128,14 +127,10 @@ def _embedded(encoder: Encoder) -> Array:
     return np.concatenate([encoder.texts(every[at : at + BATCH]) for at in range(0, len(every), BATCH)])
 
 
-@cache
-def _shipped_file() -> tuple[str, Floats]:
-    with as_file(files("wherein.search") / "bank.mini.npz") as path, np.load(path, allow_pickle=False) as stored:
-        rows = stored["rows"].astype(np.float32)
-        return str(stored["digest"]), np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
-
-
 def _shipped(digest: str) -> Floats | None:
     """The rows that come with wherein, where they were made by these weights."""
-    made_by, rows = _shipped_file()
-    return rows if made_by == digest else None
+    with as_file(files("wherein.search") / "bank.mini.npz") as path, np.load(path, allow_pickle=False) as stored:
+        if str(stored["digest"]) != digest:
+            return None
+        rows = stored["rows"].astype(np.float32)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)

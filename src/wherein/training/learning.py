@@ -27,7 +27,6 @@ from wherein.search.judgements import Curves
 from wherein.search.scorers import RowScorer
 from wherein.search.views import Views
 from wherein.store.store import Store
-from wherein.training.adapting import trained_adapter
 from wherein.training.answers import AnswerBook
 from wherein.training.encoder import (
     TrainedEncoder,
@@ -50,8 +49,6 @@ from wherein.training.examples import (
 )
 from wherein.training.kept import Arrays, Checkpoint, TrainedHere, check_name
 from wherein.training.places import GRIDS_MOST, place_vectors
-from wherein.training.towers import require_trainable
-from wherein.training.tuning import fine_tuned, trained_full
 from wherein.values.method import Method
 from wherein.values.query import Query
 from wherein.values.records import Filter, Progress
@@ -113,6 +110,8 @@ class Learning:
             raise InputError(f"{base.spec}: is trained already; train on {base.stored_by.spec}.")
         check_name(name, base.spec)
         if kind == "full":
+            from wherein.training.towers import require_trainable
+
             require_trainable(base)
         said, examples = (source_name(source), self._examples(source)) if before is None else self._taught(before)
         examples, started = with_answers(examples, self._answers.said()).usable(labels), time.perf_counter()
@@ -179,7 +178,7 @@ class Learning:
         if known is None or known[0] != stamp:
             made: Encoder
             if card.kind == "full":
-                made = fine_tuned(spec, self._here.model(card.name), threads=default_workers())
+                made = self._loaded(spec, threads=default_workers())
             else:
                 made = trained_encoder(self._encoder(card.encoder), card, self._here.numbers(card.name))
             known = self._trained_known[spec] = (stamp, made)
@@ -255,10 +254,14 @@ class Learning:
         card = self._here.of_spec(spec)
         if card is None or card.kind != "full":
             return load(spec, threads=threads)
+        from wherein.training.tuning import fine_tuned
+
         return fine_tuned(spec, self._here.model(card.name), threads=threads)
 
     def _trained_full(self, card: Card, examples: Examples, on_progress: OnProgress) -> tuple[Card, Path]:
         """A fine-tuned model, and its card; what is done so far lies in a folder of its own."""
+        from wherein.training.tuning import trained_full
+
         living = {image_id for _, image_id in self._store.catalogue.live_images()}
         there = np.array([image_id in living for image_id in examples.image_ids])
         examples = _left_out(examples, there)
@@ -276,6 +279,8 @@ class Learning:
         self, card: Card, base: Encoder, examples: Examples, rows: Floats, *, usual: Usual, on_progress: OnProgress
     ) -> tuple[Card, Arrays]:
         """An adapter of these examples, and the card with its figures."""
+        from wherein.training.adapting import trained_adapter
+
         return trained_adapter(
             card,
             base,

@@ -217,14 +217,14 @@ class Method:
             return self._one("search", read), ("search", "query")
         if name == DBA:
             return replace(self, augmented=True), (DBA,)
-        if name.partition(":")[0] in plugins.table("steps"):
+        if plugins.is_known("steps", name.partition(":")[0]):
             if name in self.steps:
                 raise SpecError(f"method {self.written!r}: names the step {name} twice; once is enough.")
             _require_model(name, self.written)
             return replace(self, steps=(*self.steps, name)), (name,)
-        if re.split("[:@]", name)[0] in plugins.table("kernels"):
+        if plugins.is_known("kernels", re.split("[:@]", name)[0]):
             return self._one("words", Words.parse(name)), ("query",)
-        if name.partition(":")[0] in plugins.table("encoders"):
+        if plugins.is_known("encoders", name.partition(":")[0]):
             return self._one("encoder", name), ("query",)
         raise SpecError(f"method {self.written!r}: nothing is called {name!r}. {_known()}{_nearest(name)}")
 
@@ -259,9 +259,10 @@ class Method:
 
 def word_key(name: str) -> str | None:
     """The name under which a search word is registered: `static` for `static-9`; None for what is no search word."""
-    known = plugins.table("words")
     stem = name.partition("-")[0]
-    return name if name in known and name != "static" else stem if stem == "static" and "-" in name else None
+    if stem == "static":
+        return stem if "-" in name else None
+    return name if plugins.is_known("words", name) else None
 
 
 def declared_word(name: str) -> DeclaredWord:
