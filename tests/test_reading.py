@@ -69,6 +69,10 @@ def test_words_that_may_be_right_stay(mini: MiniEncoder, text: str) -> None:
         ("自転車", "bicycle"),
         ("大象", "elephant"),
         ("자전거", "bicycle"),
+        ("Erde", "earth"),
+        ("flor", "flower"),
+        ("une bouteille", "a bottle"),
+        ("estrela", "star"),
     ],
 )
 def test_other_languages_are_read_as_english(mini: MiniEncoder, text: str, read: str) -> None:

@@ -1,11 +1,16 @@
-"""The table with which `wherein.encoders.reading` reads other languages, out of Unicode's annotations of emoji.
+r"""The table with which `wherein.encoders.reading` reads other languages, out of Unicode's annotations of emoji.
 
     npm pack cldr-annotations-full && tar xf cldr-annotations-full-*.tgz
-    python languages.py --annotations package/annotations --out ../src/wherein/encoders/weights/languages.tsv.gz
+    python languages.py --annotations package/annotations --wordnet /usr/share/wordnet \
+        --out ../src/wherein/encoders/weights/languages.tsv.gz
 
-Every emoji has a name and key words in each language. A name means the English name of the same emoji. A key word means
-the English key word that stands at nearly the same emoji: `Hund` and `dog` do, `Tier` and `animal` do. Words that stand
-at one emoji alone, but are not its name, say nothing sure and are left out.
+Every emoji has a name and key words in each language. A key word means the English key word that stands at nearly the
+same emoji: `Hund` and `dog` do, `Tier` and `animal` do; WordNet's names of things and people are preferred, then common
+nouns. Words at one emoji alone say nothing sure. A name means the English name of the same emoji, unless as a key word
+it stands at many: `flor` names a `blossom`, but means `flower`.
+
+With `--translations GCOMPRIS/translations` nouns that GCompris translates tell whether the table is right: the half of
+them whose English has an even CRC-32 chose the constants, the other half is reported in README.md.
 """
 
 from __future__ import annotations
@@ -15,16 +20,31 @@ import gzip
 import json
 import re
 import unicodedata
+import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from naming import translations
 from wherein.encoders.reading import plain_word
+from wordnet import VISIBLE_KINDS, read_synsets
 
 LANGUAGES = ("de", "es", "fr", "it", "pt", "nl", "pl", "tr", "sv", "ru", "ja", "zh", "ko")
-# A key word and its translation must stand at the same emoji, but for one in two.
-LEAST_OVERLAP = 0.5
+# How many of the emoji at which a key word or its translation stand must be the same; and for a preferred translation.
+LEAST_OVERLAP, LEAST_PREFERRED = 0.5, 0.33
+# How much more the overlap counts of a name of something seen, and of another noun that WordNet's texts use often.
+SEEN, COMMON, OFTEN = 1.5, 1.4, 10
+# A key word at so many emoji means what it means there, whatever one emoji of that name is called.
+MANY = 6
 SYMBOLS = re.compile(
     r"button|symbol|sign$|arrow|face|keycap|mark|circle|square|diamond|triangle|o’clock|-thirty|zodiac"
 )
+# Shorter English, as `at` or `on`, is seldom a noun.
+SHORTEST = 2
+# WordNet's kind of people.
+PERSON = "18"
 Names = dict[str, dict[str, list[str]]]
 
 
@@ -59,34 +79,93 @@ def at(names: Names) -> dict[str, set[str]]:
     return found
 
 
-def translate(names: Names, things: Names) -> dict[str, str]:
-    """Word of a language → English."""
-    meant: dict[str, str] = {}
+@dataclass(frozen=True)
+class Nouns:
+    """English nouns: all, those of things and people, which can be seen, and how often WordNet's texts use each."""
+
+    known: frozenset[str]
+    seen: frozenset[str]
+    uses: dict[str, int]
+
+    def preference(self, word: str) -> float:
+        """How much more its overlap counts."""
+        return SEEN if word in self.seen else COMMON if self.uses.get(word, 0) >= OFTEN else 1.0
+
+
+def read_nouns(folder: Path) -> Nouns:
+    """Out of WordNet's `data.noun` and `cntlist.rev`."""
+    synsets = read_synsets(folder / "data.noun").values()
+    known = {lemma.lower() for synset in synsets for lemma in synset.lemmas}
+    seen = {lemma.lower() for synset in synsets if synset.kind in (*VISIBLE_KINDS, PERSON) for lemma in synset.lemmas}
+    uses: dict[str, int] = {}
+    for line in (folder / "cntlist.rev").read_text().splitlines():
+        sense, _, count = line.split()
+        lemma, _, rest = sense.replace("_", " ").partition("%")
+        if rest.startswith("1"):
+            uses[lemma] = uses.get(lemma, 0) + int(count)
+    return Nouns(frozenset(known), frozenset(seen), uses)
+
+
+def key_words(names: Names, things: Names, nouns: Nouns) -> dict[str, str]:
+    """Key word of a language → English, where it stands at two emoji or more."""
+    meant = {}
     there, here = at({sign: entry for sign, entry in names.items() if sign in things}), at(things)
     for word, signs in there.items():
-        if len(signs) < 2:
-            continue
-        score, best = max((len(signs & other) / len(signs | other), key) for key, other in here.items())
-        if score >= LEAST_OVERLAP:
-            meant[word] = best
+        near = {plain_word(other) for sign in signs for other in things[sign]["default"]}
+        ranks = {}
+        for other in near if len(signs) > 1 else ():
+            overlap, preference = len(signs & here[other]) / len(signs | here[other]), nouns.preference(other)
+            if overlap >= (LEAST_PREFERRED if preference > 1 else LEAST_OVERLAP):
+                ranks[other] = (overlap * preference, nouns.uses.get(other, 0), other)
+        if ranks:
+            meant[word] = max(ranks, key=lambda other: ranks[other])
+    return meant
+
+
+def translate(names: Names, things: Names, nouns: Nouns) -> dict[str, str]:
+    """Word of a language → English."""
+    meant, stands = key_words(names, things, nouns), at({sign: names[sign] for sign in names.keys() & things})
     for sign, entry in things.items():
         if sign in names and "tts" in names[sign]:
-            meant[plain_word(names[sign]["tts"][0])] = entry["tts"][0]
+            word = plain_word(names[sign]["tts"][0])
+            if not nouns.uses.get(meant.get(word, "")) or len(stands.get(word, ())) < MANY:
+                meant[word] = entry["tts"][0]
     return {word: said for word, said in meant.items() if word and word != said and "," not in word}
+
+
+def check(table: dict[str, str], path: Path, nouns: Nouns) -> NDArray[np.int64]:
+    """Of the nouns that a file of translations holds, by halves: how many there are, are listed, and are right."""
+    meant: dict[str, set[str]] = {}
+    for said, foreign in translations(path).items():
+        word = plain_word(foreign.strip())
+        if said in nouns.known and word != said and len(said) > SHORTEST:
+            meant.setdefault(word, set()).add(said)
+    found = np.zeros((2, 3), np.int64)
+    for word, wanted in meant.items():
+        halves = {zlib.crc32(said.encode()) % 2 for said in wanted}
+        if len(halves) == 1:
+            found[halves.pop()] += [1, word in table, table.get(word) in wanted]
+    return found
 
 
 def main() -> None:
     """Write the table, one line for each word: language, word, English."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--annotations", type=Path, required=True)
+    parser.add_argument("--wordnet", type=Path, required=True, help="WordNet's dictionary (Debian's wordnet-base)")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--translations", type=Path, help="GCompris's folder of .qm files, to check the table")
     args = parser.parse_args()
-    things = english(read(args.annotations, "en"))
-    lines = []
+    things, nouns = english(read(args.annotations, "en")), read_nouns(args.wordnet)
+    lines, halves = [], np.zeros((2, 3), np.int64)
     for language in LANGUAGES:
-        found = translate(read(args.annotations, language), things)
+        found = translate(read(args.annotations, language), things, nouns)
         lines += [f"{language}\t{word}\t{said}\n" for word, said in sorted(found.items())]
         print(f"{language}: {len(found):,} words")
+        if args.translations and (path := args.translations / f"gcompris_{language}.qm").exists():
+            halves += check(found, path, nouns)
+            print("  nouns, listed, right:", *check(found, path, nouns).tolist())
+    print("nouns, listed, right, for the half that chose and the other:", *halves.tolist())
     args.out.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
 
 
