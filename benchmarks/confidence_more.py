@@ -25,10 +25,10 @@ from wherein.images.image import decode
 from wherein.options import Asked
 from wherein.search.background import SAMPLE, Background
 from wherein.search.bank import Bank, bank_of
-from wherein.search.confidence import Model
+from wherein.search.confidence import Model, likeliest_signs
 from wherein.search.decide import at_least
 from wherein.search.seen import Fits, Seen
-from wherein.search.signs import text_signs
+from wherein.search.signs import asked_otherwise
 
 HITS = 20
 SMALL = 50
@@ -56,13 +56,14 @@ class Library:
         """How well texts of the bank fit."""
         return Fits.of(self.rows[:SAMPLE], self.bank)
 
-    def ask(self, query: np.ndarray, words: int) -> tuple[list[str], np.ndarray]:
+    def ask(self, words: str, texts: Texts) -> tuple[list[str], np.ndarray]:
         """The first hits and their signs, as a search finds them."""
-        scores = self.rows @ query
+        scores = self.rows @ texts[words]
         best = np.argsort(-scores, kind="stable")[:HITS]
         background, hits = Background.of(scores[:SAMPLE], n=len(scores)), self.rows[best]
-        seen = Seen.of(hits, self.bank, self.fits)
-        signs = text_signs(query, hits, seen, self.bank, words=words, fits=self.fits, background=background)
+        seen, other = Seen.of(hits, self.bank, self.fits), asked_otherwise(words)
+        asked, count = np.stack([texts[one] for one in (words, other) if one is not None]), len(words.split())
+        signs = likeliest_signs(asked, hits, seen, self.bank, words=count, fits=self.fits, background=background)
         return [self.ids[one] for one in best], signs
 
 
@@ -106,7 +107,7 @@ def more(mixed: Collection, sets: Sets, held: Held, model: Model, out: Path, *, 
     lines += tail_lines(every)
     asks = [(ask.query.parts[0].text or "", ask) for ask in sets.noun_asks()]
     asks += [(one, Ask(ask.query, frozenset())) for one in nothing for ask in [next(iter(sets.noun_asks()))]]
-    found = [(ask, *_scored(library, texts[words], len(words.split()), model)) for words, ask in asks]
+    found = [(ask, *_scored(library, words, texts, model)) for words, ask in asks]
     return lines + false_alarm_lines(found, library.rows, len(nothing))
 
 
@@ -167,10 +168,11 @@ def count_lines(libraries: Mapping[str, tuple[Collection, Sequence[Ask]]]) -> li
     return lines
 
 
-def _scored(library: Library, query: np.ndarray, words: int, model: Model) -> tuple[list[str], np.ndarray, np.ndarray]:
-    ids, signs = library.ask(query, words)
-    scores = np.array([library.rows[library.ids.index(one)] @ query for one in ids])
-    return ids, sure_of(np.asarray(model.odds(signs), np.float64)), np.r_[scores, library.rows @ query]
+def _scored(library: Library, words: str, texts: Texts, model: Model) -> tuple[list[str], np.ndarray, np.ndarray]:
+    ids, signs = library.ask(words, texts)
+    every = library.rows @ texts[words]
+    scores = np.array([every[library.ids.index(one)] for one in ids])
+    return ids, sure_of(np.asarray(model.odds(signs), np.float64)), np.r_[scores, every]
 
 
 def training_photos(held: Held, out: Path, many: int) -> dict[str, np.ndarray]:
@@ -261,7 +263,7 @@ class Asked20:
         for library, asks in asked:
             for ask in asks:
                 words = ask.query.parts[0].text or ""
-                ids, signs = library.ask(texts[words], len(words.split()))
+                ids, signs = library.ask(words, texts)
                 sure = sure_of(np.asarray(model.odds(signs), np.float64))
                 for place, (one, value) in enumerate(zip(ids, sure, strict=True)):
                     known = one in ask.right or ask.unknown.isdisjoint({one, f"{one.split('/')[0]}/*"})
@@ -279,7 +281,7 @@ def _caption_cells(asked: Sequence[tuple[Library, Sequence[Ask]]], model: Model,
         for place in range(number, len(nothing), len(asked)):
             words = nothing[place]
             less = 0.05 if set(words.split()) <= set(texts.encoder.unknown_words(words)) else 1.0
-            signs = library.ask(texts[words], len(words.split()))[1]
+            signs = library.ask(words, texts)[1]
             fooled.append((place, less * float(sure_of(np.asarray(model.odds(signs), np.float64)).max())))
     known, first, right, sure, none = one.known, one.first, one.right, one.sure, np.array(fooled)
     figures = cells(
@@ -326,10 +328,7 @@ def half_lines(sets: Sets, model: Model, texts: Texts, rows: Mapping[str, np.nda
         drawn = np.random.default_rng(1).permutation(others)[: len(own)].tolist()
         alone, joined = Library.of(own, bank), Library.of(own | {one: rows[one] for one in drawn}, bank)
         before, after = (
-            [
-                _first(one, texts[words], len(words.split()), model)
-                for words in (ask.query.parts[0].text or "" for ask in asks)
-            ]
+            [_first(one, words, texts, model) for words in (ask.query.parts[0].text or "" for ask in asks)]
             for one in (alone, joined)
         )
         moves = np.array([abs(a[1] - b[1]) for a, b in zip(before, after, strict=True)])
@@ -339,6 +338,6 @@ def half_lines(sets: Sets, model: Model, texts: Texts, rows: Mapping[str, np.nda
     return lines
 
 
-def _first(library: Library, query: np.ndarray, words: int, model: Model) -> tuple[str, float]:
-    ids, signs = library.ask(query, words)
+def _first(library: Library, words: str, texts: Texts, model: Model) -> tuple[str, float]:
+    ids, signs = library.ask(words, texts)
     return ids[0], float(sure_of(np.asarray(model.odds(signs[:1]), np.float64))[0])

@@ -11,7 +11,7 @@ from wherein.arrays import Floats, unit
 from wherein.encoders import load
 from wherein.search.background import Background
 from wherein.search.bank import NAMES, Bank, bank_of, texts
-from wherein.search.confidence import Model, shipped
+from wherein.search.confidence import Model, likeliest_signs, shipped
 from wherein.search.seen import Fits, Seen
 from wherein.search.signs import (
     FEWEST,
@@ -19,6 +19,7 @@ from wherein.search.signs import (
     OF_SCENE,
     OF_SHORT,
     TEXT_SIGNS,
+    asked_otherwise,
     example_signs,
     stands_out,
     text_signs,
@@ -62,6 +63,38 @@ def test_what_is_nearer_to_names_than_names_are_is_no_more_usual_and_what_is_far
     usual = [text_signs(one, hits, seen, bank, words=1, fits=fits)[:, place].tolist() for one in (near, far)]
     assert usual[0] == [0.0] * 3
     assert max(usual[1]) < -3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("", None),
+        ("cat", "a cat"),
+        ("Elephant", "an Elephant"),
+        ("fire hydrant", "a fire hydrant"),
+        ("the moon", "moon"),
+        ("a coffee cup", "coffee cup"),
+        ("a", None),
+        ("two old men", None),
+        ("a man in black", None),
+    ],
+)
+def test_a_name_is_asked_with_and_without_its_article(text: str, other: str | None) -> None:
+    assert asked_otherwise(text) == other
+
+
+def test_a_hit_is_as_sure_of_a_name_as_either_way_to_ask_for_it_says() -> None:
+    hits = unit(RANDOM.normal(size=(2, 16)).astype(np.float32))
+    one, other = (unit((hit + 0.2 * RANDOM.normal(size=16))[None].astype(np.float32)) for hit in hits)
+    seen, fits = Seen.of(hits, BANK, Fits(0.0, 0.25)), Fits(0.0, 0.25)
+    signs = [
+        likeliest_signs(asked, hits, seen, BANK, words=1, fits=fits, background=None)
+        for asked in (one, other, np.concatenate([one, other]))
+    ]
+    odds = [shipped()["text"].odds(each) for each in signs]
+    assert odds[0][0] > odds[1][0]
+    assert odds[1][1] > odds[0][1]
+    assert odds[2] == pytest.approx(np.maximum(odds[0], odds[1]))
 
 
 def test_odds_above_even_are_believed_as_far_as_the_line_of_their_text_is() -> None:

@@ -27,10 +27,12 @@ import numpy as np
 from wherein.arrays import Floats
 from wherein.encoders import Encoder
 from wherein.features import FeatureFamily
+from wherein.search.background import Background
 from wherein.search.bank import Bank, bank_of
 from wherein.search.calibrate import ODDS, asks, source_of
 from wherein.search.engine import Ranked
-from wherein.search.signs import FEWEST, example_signs, stands_out, text_signs
+from wherein.search.seen import Fits, Seen
+from wherein.search.signs import FEWEST, TEXT_SIGNS, example_signs, stands_out, text_signs
 from wherein.search.sources import Group
 from wherein.search.views import View
 from wherein.values.judgement import Curve
@@ -198,20 +200,14 @@ class Evidence:
         """The signs of whole images; of several texts, those of the one that is likeliest right."""
         if group.of_images:
             return example_signs(group.vectors, self._rows, self._view.layers.others)
-        bank, model = self._bank, shipped()["text"]
+        bank = self._bank
         if bank is None or self._source is None:
-            return np.zeros((len(self._images), len(model.weights)), np.float32)
+            return np.zeros((len(self._images), len(TEXT_SIGNS)), np.float32)
         images = self._view.layers.seen(bank)
         seen, background = images.of(self._images), self._source.background if self._is_plain(group) else None
         words = min(len((part.text or "").split()) for part in self._query.parts if part.text and not part.negative)
-        each = np.stack(
-            [
-                text_signs(one, self._rows, seen, bank, words=words, fits=images.fits, background=background)
-                for one in group.vectors
-            ]
-        )
-        best = np.stack([model.odds(signs) for signs in each]).argmax(axis=0)
-        return np.asarray(each[best, np.arange(len(best))], np.float32)
+        asked = group.vectors if group.otherwise is None else np.concatenate([group.vectors, group.otherwise])
+        return likeliest_signs(asked, self._rows, seen, bank, words=words, fits=images.fits, background=background)
 
     def _is_plain(self, group: Group) -> bool:
         """Whether scores are the cosines of whole images with the one vector of a group."""
@@ -225,6 +221,17 @@ class Evidence:
     @cached_property
     def _bank(self) -> Bank | None:
         return bank_of(self._encoder, self._view.store.derived.array)
+
+
+def likeliest_signs(
+    queries: Floats, hits: Floats, seen: Seen, bank: Bank, *, words: int, fits: Fits, background: Background | None
+) -> Floats:
+    """(hits, signs) of texts (m, d) that any hit may answer: for each hit, those of the one that is likeliest right."""
+    each = np.stack(
+        [text_signs(one, hits, seen, bank, words=words, fits=fits, background=background) for one in queries]
+    )
+    best = np.stack([shipped()["text"].odds(signs) for signs in each]).argmax(axis=0)
+    return np.asarray(each[best, np.arange(len(best))], np.float32)
 
 
 def _continued(odds: Floats, scores: Floats, rest: Floats) -> Floats:

@@ -23,6 +23,7 @@ from wherein.search.clips import best_of_each, others_of
 from wherein.search.fewshot import known_marks, learn_feedback
 from wherein.search.local import LocalIndex, query_features
 from wherein.search.reading import read_query
+from wherein.search.signs import asked_otherwise
 from wherein.search.sources import EmbeddingSource, FusedSource, Group, LocalSource, Source
 from wherein.search.style import asks_for_style
 from wherein.search.unknown import Unknown, unknown_words
@@ -219,8 +220,11 @@ def _groups_of(asked: Sequence[Part], encoder: Encoder, method: Method) -> list[
         gathered.setdefault((part.negative, kind, part.where), []).append(part)
     groups = []
     for (_, kind, where), parts in sorted(gathered.items(), key=lambda item: item[0][:2]):
-        vectors = _embed_images(parts, encoder, method) if kind == _IMAGE else _embed_texts(parts, encoder, method)
-        groups.append(_group(vectors, parts, where, method))
+        if kind == _IMAGE:
+            groups.append(_group(_embed_images(parts, encoder, method), parts, where, method))
+        else:
+            vectors, otherwise = _embed_texts(parts, encoder, method)
+            groups.append(replace(_group(vectors, parts, where, method), otherwise=otherwise))
     return groups
 
 
@@ -237,7 +241,7 @@ def _learnt_groups(query: Query, view: View, encoder: Encoder, method: Method) -
     text = None
     if words:
         weights = np.array([[part.weight] for part in words], np.float32)
-        text = unit((weights * _embed_texts(words, encoder, method)).sum(axis=0))
+        text = unit((weights * _embed_texts(words, encoder, method)[0]).sum(axis=0))
     vector = learn_feedback(marks.right, marks.wrong, view.layers.usual, text=text)
     learnt = Group(vector[None], None, 1.0, of_images=True, learnt=True)
     return [learnt, *_groups_of(rest, encoder, method)], (marks.note,)
@@ -259,14 +263,19 @@ def _means_photographs(part: Part) -> bool:
     return part.text is not None and part.trained_label is None and not asks_for_style(part.text)
 
 
-def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:
+def _embed_texts(parts: Sequence[Part], encoder: Encoder, method: Method) -> tuple[Floats, Floats | None]:
+    """(m, d) the texts of parts; and, where it is one name, (1, d) the same asked otherwise."""
     if not encoder.embeds_text:
         raise QueryError(f"{encoder.spec} does not understand text: give an example image.")
     word = word_of(method)
     texts = [word.wording(part) if part.trained_label is None else part.text or "" for part in parts]
     if word.name == "patches" and isinstance(encoder, KnowsPlaces):
-        return encoder.texts_of_places(texts)
-    return encoder.texts(texts)
+        return encoder.texts_of_places(texts), None
+    other = asked_otherwise(texts[0]) if len(parts) == 1 and parts[0].trained_label is None else None
+    if other is None:
+        return encoder.texts(texts), None
+    found = encoder.texts([*texts, other])  # together they take hardly longer than one
+    return found[:1], found[1:]
 
 
 def _embed_images(parts: Sequence[Part], encoder: Encoder, method: Method) -> Floats:

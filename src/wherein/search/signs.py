@@ -25,6 +25,7 @@ LEAD_LEAST, LEAD_MOST = -1.5, 2.0
 """Leads beyond these, from the usual one, say no more."""
 LONGEST_NAME: Final = 3
 """Names of the bank have so many words at most; an encoder may embed them otherwise than sentences (`mini` does)."""
+ARTICLES: Final = frozenset({"a", "an", "the"})
 SHORT_UP_TO, DESCRIBES_FROM = 5, 7
 """A longer text is short up to so many words, and describes one scene from so many on; between them it is some of
 both."""
@@ -92,6 +93,16 @@ def text_signs(
     shares = [np.full(len(hits), share) for share in (short, described)]
     lines = ((named, of_name), (short, of_short), (described, of_scene))
     return np.asarray(np.stack([*shares, *(share * one for share, own in lines for one in own)], axis=1), np.float32)
+
+
+def asked_otherwise(text: str) -> str | None:
+    """A name without its article, or with one: people ask for a thing either way. None where it is no name."""
+    words = text.split()
+    if len(words) > 1 and len(words) <= LONGEST_NAME and words[0].lower() in ARTICLES:
+        return " ".join(words[1:])
+    if not words or len(words) >= LONGEST_NAME or words[0].lower() in ARTICLES:
+        return None
+    return f"{'an' if words[0][0].lower() in 'aeiou' else 'a'} {' '.join(words)}"
 
 
 def _asked_with(words: int) -> tuple[float, float, float]:

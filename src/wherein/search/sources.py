@@ -47,6 +47,8 @@ class Group:
     """Whether a part of an example is meant."""
     learnt: bool = False
     """Whether it was learnt from right and wrong images: cosines with it are spread as those of no example are."""
+    otherwise: Floats | None = None
+    """(1, d) a name asked otherwise, with or without its article: nothing is found by it, but a hit may be surer."""
 
 
 class Source(Protocol):
