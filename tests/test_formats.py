@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import wherein
+from wherein.search.words import proposals
 from wherein.store.migrations import MIGRATIONS
 
 Answers = dict[str, Any]
@@ -35,7 +36,8 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     home = FORMATS / request.param
     folder = tmp_path_factory.mktemp("format") / "collection"
     shutil.copytree(home / "collection", folder)
-    with wherein.open(folder) as collection:
+    with pytest.MonkeyPatch.context() as patch, wherein.open(folder) as collection:
+        patch.setattr(proposals, "WHOLE_SHARE", 0.5)  # as in release 0.1; more of the whole image counts now
         now = MAKE["answers"](collection, PICTURES)
     return json.loads((home / "answers.json").read_text("utf-8")), now
 

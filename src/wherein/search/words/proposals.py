@@ -8,9 +8,10 @@ from wherein.search.scorers import RowScorer, Scorer, Share, SumScorer
 from wherein.search.words import CONTEXT, Layers, SearchWord
 from wherein.values.method import Method
 
-WHOLE_SHARE: Final = 0.5
-"""How much the whole image counts beside the best proposal: what surrounds a thing says where to expect it. Chosen on
-hand-boxed photos and things pasted into roads; see docs/decisions.md."""
+WHOLE_SHARE: Final = 2.0
+"""How much the whole image counts beside the best proposal, so that a box which is like the words by accident is
+outvoted. Chosen on boxed training photographs, where less was worse than the image alone (docs/results/tuning.md).
+"""
 
 
 class Proposals(SearchWord):
