@@ -98,3 +98,49 @@ def test_what_was_answered_changes_what_is_found_once_it_is_trained_again(http: 
     for kind, begins in kinds.items():
         found = http.get("/collections/moods/trained/mood/labels", params={"format": kind, "min_confidence": 0})
         assert found.content.startswith(begins)
+
+
+def test_a_training_that_is_cancelled_goes_on_and_nothing_else_is_trained_meanwhile(
+    tmp_path: Path, serve: Serve
+) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for number in range(64):
+        picture = np.clip(np.array([30 * (number % 8), 200, 90]) + random.integers(-25, 26, (16, 16, 3)), 0, 255)
+        PIL.Image.fromarray(picture.astype(np.uint8)).save(folder / f"{number}.png")
+    with wherein.open(folder, create=True, encoder="toy") as collection:
+        collection.add(folder)
+        for tag in range(8):
+            collection.tag(f"shade {tag}", [f"{number}.png" for number in range(tag, 64, 8)])
+    with httpx.Client(base_url=f"{serve(folder)}/api/v1", trust_env=False, timeout=30) as http:
+        body = {"name": "shades", "kind": "adapter"}
+        job = http.post("/collections/many/train", json=body).json()
+        second = http.post("/collections/many/train", json={"name": "other"})
+        assert (second.status_code, "at work already" in second.json()["error"]["message"]) == (409, True)
+        assert http.post(f"/jobs/{job['id']}/cancel").status_code == 200
+        assert ended(http, job)["state"] == "cancelled"
+        assert http.get("/collections/many/trained").json() == []
+        resumed = ended(http, http.post(f"/jobs/{job['id']}/resume").json())
+        assert (resumed["state"], resumed["report"]["spec"]) == ("done", "toy:shades")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"category_id": 9}, "category_id 9 is not among"),
+        ({"image_id": 9}, "image_id 9 is not among"),
+        ({"bbox": [1, 2]}, "is not four numbers"),
+        ({"bbox": [1, 2, 0, 0]}, "boxes are empty"),
+    ],
+)
+def test_labels_that_contradict_themselves_are_told_where(
+    http: httpx.Client, change: dict[str, Any], said: str
+) -> None:
+    names = ("red0.png", "blue0.png")
+    images = [{"id": n, "file_name": name, "width": 64, "height": 64} for n, name in enumerate(names)]
+    annotations = [{"id": n, "image_id": n, "category_id": 0, "bbox": [0, 0, 9, 9]} for n in range(1)]
+    annotations[0] |= change
+    source = {"images": images, "categories": [{"id": 0, "name": "warm"}], "annotations": annotations}
+    job = ended(http, http.post("/collections/moods/train", json={"name": "mood", "source": source}).json())
+    assert (job["state"], said in job["error"]["message"]) == ("failed", True)
