@@ -1,5 +1,6 @@
 """Fine-tuning with torch: it learns, ends early, goes on where it stopped, and the model is an encoder as any other."""
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import wherein
 from wherein.bench.evaluation import Evaluation
+from wherein.cli import main
 from wherein.encoders import load
 from wherein.errors import InputError, MissingExtra
 from wherein.images.image import Pixels
@@ -115,11 +117,29 @@ def test_a_fine_tuned_model_is_trained_kept_and_searched_as_an_encoder(model: Pa
             collection.label("colours")
 
 
+def test_the_command_says_that_images_must_be_described_anew(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number in range(2):
+        PIL.Image.fromarray(shown().images([number])[0]).save(photos / f"{number}.png")
+    with wherein.open(photos, create=True, encoder=f"hf:{model}") as collection:
+        collection.add(photos, layers=["global"])
+        collection.tag("red", ["0.png"])
+        collection.tag("blue", ["1.png"])
+    monkeypatch.setattr(sys, "argv", ["wherein", "train", "colours", "--kind", "full", "-c", str(photos)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    said = capsys.readouterr().out
+    assert stopped.value.code in (None, 0)
+    assert f"wherein index --encoder hf:{model}:colours" in said
+    assert "search with it" not in said
+
+
 def test_what_torch_cannot_train_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="the kind head or the kind adapter"):
         require_trainable(load("toy"))
-    import sys
-
     gone: Any = None
     monkeypatch.setitem(sys.modules, "torch", gone)
     with pytest.raises(MissingExtra, match=r"pip install 'wherein\[hf\]'"):

@@ -70,7 +70,7 @@ def train(
             name, source, encoder=encoder, kind=kind, labels=labels or None, seed=seed, on_progress=step
         )
     _tell(card, json_=json_)
-    if not json_:
+    if not json_ and card.kind != "full":  # whose card says what comes next
         first = card.labels[0].label if card.labels else "a red car"
         asked = f'"label:{first}"' if card.labels else f'"{first}"'
         typer.echo(f"search with it: wherein search {asked} --method {card.spec}")
