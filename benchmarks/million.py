@@ -54,7 +54,8 @@ HEAD = """# Memory and places of {images:,} images
 
 Made by `python benchmarks/million.py --images {images}`: embeddings and cells of `mini`, made up. Memory is
 what no file backs. Searches are by text, from Python, for 20 hits, how sure they are included; the first one of each
-line reads from disk. “import” is Python that loads wherein, once a process.
+line reads from disk. “import” is Python that loads wherein, once a process. Where the clock is far above the processor,
+rows of the best images were read from disk: the collection is larger than the memory that was left on the machine.
 
 | | first s | then ms | processor ms | memory MB |
 |---|---|---|---|---|
