@@ -2,8 +2,8 @@
 
     python benchmarks/forced.py EVAL_FOLDER [--out out/forced] [--page docs/results/forced.md]
 
-Every set of docs/results/mini.md is run twice for the best twentieth of its images: by comparing all rows, and by codes and
-rough copies that must decide which few are looked at. Without force such sets are compared exactly.
+Every set of docs/results/mini.md is run twice for the best twentieth of its images: by comparing all rows, and by codes
+and rough copies that must decide which few are looked at. Without force such sets are compared exactly.
 """
 
 from __future__ import annotations

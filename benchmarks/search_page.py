@@ -60,12 +60,14 @@ def merged(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 INTRODUCTION = """# How fast many vectors per image are searched
 
 Made by `python benchmarks/search.py --json`, one run of it a table, and `python benchmarks/search_page.py`. The rows
-of a run are made up by `benchmarks/clustered.py` from a fixed seed, or come from a file. Every engine runs alone in a
-process of its own, at the cheapest of its settings with which 12 queries found at least 99 % of the best 100 images, or
-at its best one; the figures are of 50 other queries: the median time on the clock and of the processor, and the recall.
-Engines that keep quantised rows score their best rows again from the stored ones, which count in their bytes. `×` is
-how many times faster than the product of all rows in float32 (`numpy`). Where several runs over the same rows were
-given, engines stand together that ran minutes apart; the machine was shared, so compare processor time as well.
+of a run are made up by `benchmarks/clustered.py` from a fixed seed, or come from a file (`benchmarks/real_rows.py`:
+real patches repeated with noise). Every engine runs alone in a process of its own, at the cheapest of its settings
+with which 12 queries found at least 99 % of the best 100 images, or at its best one; the figures are of 50 other
+queries: the median time on the clock and of the processor, and the recall. Engines that keep quantised rows score
+their best rows again from the stored ones, which count in their bytes. `×` is how many times faster than the product
+of all rows in float32 (`numpy`). An engine that was not built within the limit of a run, or does not fit, is listed
+with the reason. The machine was shared: queries were timed with priority over other work (`--lock`), builds were not,
+so compare processor time as well.
 """
 
 
