@@ -395,7 +395,8 @@ as ✓, *few-shot* learns from these on the fly (with fewer than three ✓ it mo
 `wherein train`. What the text counts was chosen with every set in sight, so expect somewhat less elsewhere; the other
 constants on `underwater`, with a look at `road` and `objects`. `named` are 15 labels each of groceries, pets, waste and
 sea animals of the training data. `mini` was trained on the `named` photographs with
-their names, so its zero-shot figure there is not one of unseen images.
+their names, so its zero-shot figure there is not one of unseen images. On sets that nothing was chosen with:
+[learning-fresh.md](learning-fresh.md).
 
 ![average precision over examples](learning.svg)
 """
