@@ -10,7 +10,7 @@ from wherein.values.region import iou
 
 PERTURBATIONS: Final = ((0.0, 0.0), (0.1, 0.1), (0.25, 0.25), (0.5, 0.5))  # (shift σ, size σ) of the paper
 SEEDS: Final = 5
-"""Draws of each perturbation. Chosen by hand."""
+"""Draws of each perturbation: the deviation of a mean of five is told with it; the paper does not say how many."""
 SMALLEST_SCALE: Final = 0.1
 """A box shrinks to this share of its side at least, so that it does not vanish."""
 GRIDS: Final = (Grid(5), Grid(9))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wherein.errors import DataError
 
 MAX_DEPTH = 64
-"""Lists within lists at most, so that no file can exhaust the stack. Chosen by hand."""
+"""Lists within lists at most, so that no file can exhaust the stack, which ends at about 1,000."""
 _PLAIN_KINDS = "biufcSU"
 _HEADERS: Final = {
     (1, 0): np.lib.format.read_array_header_1_0,

@@ -23,9 +23,10 @@ CENTRED: Final = 0.5
 hand."""
 # Query patches that are compared with, at most. As many of each, or a small thing is outvoted by its surroundings.
 MEANT_MOST: Final = 384
-"""Patches of the thing in the example that are asked at most, so that time and memory stay flat. Chosen by hand."""
+"""Patches of the thing in the example that are asked at most, so that time and memory stay flat: of a
+grid of 16 × 16 all, of one of 32 × 32 a third."""
 OTHER_MOST: Final = 384
-"""Patches of what surrounds the thing in the example that are asked at most. Chosen by hand."""
+"""Patches of what surrounds the thing in the example that are asked at most, as many as of the thing."""
 
 
 class MatchLocalizer:

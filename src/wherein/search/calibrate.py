@@ -31,10 +31,10 @@ ODDS: Final = "odds"
 AS_SHIPPED: Final = Curve(0.0, 1.0)
 """The curve over log odds before anything is judged."""
 _FREE_SPREAD: Final = 30.0
-"""The deviation of a normal prior on offset and slope where no curve is known: so wide that a few judgements decide.
-Chosen by hand."""
+"""The deviation of a normal prior on offset and slope where no curve is known: so wide that a few judgements decide,
+also with half or twice of it: log odds of 30 are certainty."""
 _ROUNDS: Final = 60
-"""Steps of Newton's method at most. Chosen by hand."""
+"""Steps of Newton's method at most: far more than a fit that converges takes, and one that does not must end."""
 
 
 def source_of(query: Query, method: Method, *, kind: str, encoder: Encoder, family: FeatureFamily | None) -> str:

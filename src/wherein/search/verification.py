@@ -25,7 +25,8 @@ from wherein.values.query import Part
 from wherein.values.region import Box
 
 VERIFIED: Final = 50
-"""Candidates whose local features are compared with the example. Chosen by hand."""
+"""Candidates whose local features are compared with the example: each takes some milliseconds, and what ranks lower is
+never verified."""
 LEARNED_VERIFIED: Final = 10
 """Candidates that a learned matcher compares with the example: it takes about a second for each."""
 REACHED: Final = 20

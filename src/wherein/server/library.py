@@ -36,7 +36,8 @@ from wherein.values.records import FOLDER, Info
 T = TypeVar("T")
 
 MAX_PIXELS: Final = 200_000_000
-"""Pixels of an image that is decoded for a request: fewer than while indexing. Chosen by hand."""
+"""Pixels of an image that is decoded for a request: fewer than while indexing, since
+requests come from strangers. Pillow takes 800 MB for so many; half refuses photographs that phones take."""
 _RANKINGS_KEPT: Final = 64
 """Rankings of one collection in memory: a few pages of some dozen people, at most 20 MB."""
 _UPLOAD_SIDE: Final = 256

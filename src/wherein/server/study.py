@@ -15,11 +15,12 @@ from wherein.bench.statistics import Test, paired_t, wilcoxon
 from wherein.server.problems import Problem
 
 QUESTIONS: Final = 16
-"""Questions of a study at most, a multiple of four because blocks are quarters. Chosen by hand."""
+"""Questions of a study at most, a multiple of four because blocks are quarters: eight minutes
+of a person at half a minute each. With half as many, a block has two."""
 TRUE: Final = 3
-"""Right pictures of a question. Chosen by hand."""
+"""Right pictures of a question: a quarter of CANDIDATES, so that guessing finds few."""
 CANDIDATES: Final = 12
-"""Pictures of a question in all. Chosen by hand: they fit a screen."""
+"""Pictures of a question in all: three rows of four fit a screen, twice as many do not."""
 # Blocks of a quarter of the questions each: with outlines (o) or without. Every block is seen both ways equally often.
 GROUPS: Final = ("oo--", "--oo", "o-o-", "-o-o")
 

@@ -22,9 +22,10 @@ TILED_ASPECT: Final = 3.0
 """An image that is so many times longer than wide is tiled too, where its shorter side fills an encoder's input. Chosen
 by hand."""
 TILE_SIDE: Final = 4096
-"""The side of a tile, in pixels. Chosen by hand."""
+"""The side of a tile, in pixels: half of TILED_LONG_SIDE, so that what is tiled has at least two tiles a side."""
 TILES_MOST: Final = 64
-"""Tiles of one image at most; where more would be needed, they are larger. Chosen by hand."""
+"""Tiles of one image at most; where more would be needed, they are larger: each is encoded, so that the longest
+image costs as much as 64 others."""
 SMALLEST_SIDE: Final = 1e-6
 """A box has at least this share of the image's side: no image that is taken has a million pixels in a row."""
 

@@ -41,9 +41,9 @@ _DEPTH: Final = 10
 _LONGEST: Final = 8192
 """Bytes of the longest text that is sent; paths end at 4,096."""
 _TAGS: Final = 256
-"""Tags of an image that are sent at most. Chosen by hand."""
+"""Tags of an image that are sent at most; wherein itself reads them here, those who ask Milvus miss the others."""
 _TAG_BYTES: Final = 512
-"""Bytes of a tag that are sent at most. Chosen by hand."""
+"""Bytes of a tag that are sent at most. Milvus allows 65,535, and reserves what is declared."""
 Tell = Callable[[int, int], None]
 """Is told how many rows of how many are done."""
 

@@ -23,7 +23,8 @@ FACTORS: Final = (
 )  # fmt: skip
 """What the paper asks its annotators to weigh."""
 ENOUGH: Final = 3
-"""Votes with which most can decide. Chosen by hand: the paper says "different annotators", not how many."""
+"""Votes with which most can decide: the fewest of which two agree. The paper says "different annotators", not how
+many."""
 
 
 class VoteIn(Shape):
