@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from copy import copy
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -103,23 +104,25 @@ def help_(
     typer.echo(here.command.get_help(here))
 
 
-def _keep_only(words: list[str]) -> None:
-    """Of all commands leave the one that is asked for: typer builds every one that it has, which takes a while."""
+def _only(words: list[str]) -> typer.Typer:
+    """The app with the one command that is asked for: typer builds every one that it has, which takes a while."""
     asked = next((word for word in words if not word.startswith("-")), "")
     named = [(one.name or getattr(one.callback, "__name__", ""), one) for one in app.registered_commands]
     commands = [one for name, one in named if name == asked != "help"]
     groups = [one for one in app.registered_groups if one.name == asked]
-    if commands or groups:
-        app.registered_commands, app.registered_groups = commands, groups
+    if not commands and not groups:
+        return app
+    alone = copy(app)
+    alone.registered_commands, alone.registered_groups = commands, groups
+    return alone
 
 
 def main() -> None:
     """Run the command: 0 found, 1 no match, 2 bad input, 130 stopped by Ctrl-C."""
     # Pillow warns of broken EXIF in files that we read all the same.
     warnings.filterwarnings("ignore", module="PIL")
-    _keep_only(sys.argv[1:])
     try:
-        app()
+        _only(sys.argv[1:])()
     except WhereinError as error:
         typer.echo(f"wherein: {in_flags(str(error))}", err=True)
         sys.exit(2)
