@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wherein.arrays import unit
-from wherein.index.cells import Cells, PlaceRows, lengths_of, shares_of
+from wherein.index.cells import Cells, PlaceRows, lengths_of, per_length, shares_of
 from wherein.values.masks import coverage
 from wherein.values.region import Grid
 
@@ -21,7 +21,7 @@ def cells_of(grid: Grid) -> Cells:
         PlaceRows(SHARDS[1], np.array([1, 3, 6]), np.array([2, 5, 3])),
     ]
     shares = shares_of(grid.boxes())
-    return Cells(stored, shares, lengths_of(stored, shares, images=6))
+    return Cells(stored, shares, per_length(lengths_of(stored, shares, images=6)))
 
 
 @pytest.mark.parametrize("grid", ["static-5", "static-9", "static-9@0.1", "static-36"])
@@ -39,10 +39,12 @@ def test_cosines_are_those_of_the_mean_sixth_under_each_cell(grid: str) -> None:
 def test_a_cell_that_shows_nothing_has_a_cosine_of_0() -> None:
     stored = [PlaceRows(np.zeros((1, 36, 5), np.int8), np.arange(1), np.arange(1))]
     shares = shares_of(Grid(9).boxes())
-    cells = Cells(stored, shares, lengths_of(stored, shares, images=1))
+    cells = Cells(stored, shares, per_length(lengths_of(stored, shares, images=1)))
     assert not cells.cosines(QUERIES, range(9), np.arange(1)).any()
 
 
 def test_no_images_have_no_cosines() -> None:
     shares = shares_of(Grid(9).boxes())
-    assert Cells([], shares, lengths_of([], shares, images=0)).cosines(QUERIES, [4], np.arange(0)).shape == (1, 2, 0)
+    assert Cells([], shares, per_length(lengths_of([], shares, images=0))).cosines(
+        QUERIES, [4], np.arange(0)
+    ).shape == (1, 2, 0)
