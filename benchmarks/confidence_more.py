@@ -298,7 +298,7 @@ def _caption_cells(asked: Sequence[tuple[Library, Sequence[Ask]]], model: Model,
 
 def _noun_cells(asked: Sequence[tuple[Library, Sequence[Ask]]], model: Model, texts: Texts) -> str:
     one = Asked20.of(
-        [(library, [ask for ask in asks if ask.right & set(library.ids)]) for library, asks in asked], model, texts, ""
+        [(library, [ask for ask in asks if ask.right & set(library.ids)]) for library, asks in asked], model, texts
     )
     known, right, sure = one.known, one.right, one.sure
     figures = cells(
