@@ -331,6 +331,7 @@ def test_a_collection_that_may_only_be_read_is_searched(many: Path, tmp_path: Pa
         collection.search("red")  # all that is loaded on first use, while it can be read
     if os.getuid() == 0:
         import filelock
+        import wherein.indexing.sync  # loaded on first use too
         os.setuid(65534)  # root may write anywhere
     with wherein.open(sys.argv[1]) as collection:
         sys.stdout.write(f"{len(collection.search('red', k=1000))}\\n")
