@@ -25,7 +25,7 @@ from wherein.values.region import Box, Grid
 CELLS_HW: Final = (6, 6)
 """Places that the layer `cells` keeps: sixths each way, of which halves and thirds are made up."""
 BLOCK_VALUES: Final = 1 << 18
-"""So many numbers at a time stay in a core's cache, where reading them costs least."""
+"""So many numbers at a time, 1 MB as float32, stay in a core's cache, where reading them costs least."""
 FEW: Final = 16
 """Where at most one image in sixteen is scored, its rows are copied side by side first: one product of a thousand rows
 costs less than fifty of twenty."""
@@ -108,7 +108,7 @@ class PlaceRows:
 
 
 def as_parts(count: int) -> list[slice]:
-    """So many rows in a few parts, one after the other."""
+    """`count` rows as PARTS slices of about the same length, in order; fewer where there are fewer rows."""
     ends = np.linspace(0, count, PARTS + 1).astype(np.int64).tolist()
     return [slice(first, last) for first, last in pairwise(ends) if first < last]
 
@@ -164,7 +164,7 @@ class Cells:
         return found
 
     def each(self, queries: Floats, chosen: Sequence[int], images: Ints, use: Callable[[Ints, Floats], None]) -> None:
-        """Have `use` told which (b,) of the images cosines (chosen, m, b) are of, a block at a time, in threads."""
+        """Call `use`, in threads, with places (b,) in `images` and the cosines (chosen, m, b) of the images there."""
         every = len(chosen) == len(self.shares)
         shares, scale = self.shares[list(chosen)], self.per_length if every else self.per_length[list(chosen)]
         places = np.flatnonzero(shares.any(axis=0))

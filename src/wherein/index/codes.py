@@ -29,7 +29,7 @@ MOST_BITS: Final = 9
 _MOST_CLUSTERS: Final = 1024
 """More clusters cost more to train and to compare with than they save, up to ten million rows."""
 _TRAINED_ON: Final = 64
-"""Rows a cluster is trained on: faiss' own default is between 39 and 256, and more changes recall by under 0.1 %."""
+"""Rows a cluster is trained on: faiss asks for 39 and uses up to 256, and more changes recall by under 0.1 %."""
 _ENCODED: Final = 1 << 16
 """Rows encoded at a time: 200 MB as float32 at 768 dimensions."""
 _QUERY_BITS: Final = 8
@@ -71,7 +71,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How a search must look so that it finds what it should, and what it found when that was measured."""
+    """How many clusters a search must scan to find what it should, and the recall when that was measured."""
 
     clusters: int
     """How many of the nearest clusters are scanned."""

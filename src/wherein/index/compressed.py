@@ -1,4 +1,4 @@
-"""The index that scans short codes of the rows and scores the best of them exactly: a little recall for much time.
+"""The index that scans short codes of the rows and scores the best of them exactly: faster, for a little recall.
 
 A scan estimates every row of the nearest clusters and gives the best few thousand; those are scored exactly from the
 stored numbers and the best row of each image is kept. More rows are taken until no other can be among the best, as far
@@ -82,7 +82,7 @@ class CompressedRows(ProposingIndex):
 
     @property
     def tuning(self) -> Tuning:
-        """How it looks, and the recall that was measured."""
+        """How many clusters it scans, and the recall that was measured."""
         return self.codes.tuning
 
     def _found(self, queries: Floats, k: int, allowed: Mask | None) -> list[Top]:

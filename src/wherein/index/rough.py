@@ -1,8 +1,8 @@
 """Rough copies of stored rows: smaller, and laid out place by place, so that all images can be estimated quickly.
 
-Rows are stored image by image; a place is then a few hundred bytes of every sixteen thousand. A rough copy keeps each
-place of all images side by side, in fewer numbers: cells in the directions in which they differ most, patches as means
-of two by two, whole images as int8. What it estimates is scored exactly where it may belong to the answer.
+Rows are stored image by image, so the bytes of one place lie far apart. A rough copy keeps each place of all images
+side by side, in fewer numbers: cells in the directions in which they differ most, patches as means of two by two, whole
+images as int8. What it estimates is scored exactly where it may belong to the answer.
 """
 
 from __future__ import annotations

@@ -31,10 +31,11 @@ def nothing_yet(asked: Asked, *, encoder: str) -> Ranking:
 
 
 def plain_question(asked: Asked, hits: Sequence[Hit]) -> Asked | None:
-    """What a query asks for at all, of these hits: its texts or its examples, whichever it names first, anywhere.
+    """A query without its places, marks and steps, asked of whole images among these hits, for their confidence alone.
 
-    Places, marks on hits and other looks at an image give scores whose confidence nobody measured, but that an image
-    shows at all what was asked for can still be said. None where the query is such a question itself.
+    It keeps the query's texts or its examples, whichever it names first. Other ways to search give scores whose
+    confidence nobody measured, but how likely an image shows what was asked for at all can still be said. None where
+    the query is such a question itself, or asks local features alone.
     """
     if asked.method.encoder is None and not asked.method.embeds:
         return None  # local features alone were asked, which know the very same thing and nothing like it

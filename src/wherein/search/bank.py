@@ -24,11 +24,11 @@ NAMES: Final = 1024
 NEAREST: Final = 5
 """The names of the bank that say how usual it is to ask for such a thing: so many that mean most nearly the same."""
 MEASURED: Final = 8
-"""Every so manieth text of the bank says how near to names texts usually are."""
+"""One text of the bank in so many is measured to say how near to names texts usually are."""
 BATCH: Final = 64
 """Texts that are embedded at once."""
 _LEAST_KNOWN: Final = 0.5
-"""An encoder for which more of the bank's texts than this share are the same text cannot be asked with words."""
+"""The share of the bank's texts that must have embeddings of their own, or the encoder cannot be asked with words."""
 _LEAST_SPREAD: Final = 1e-6
 """Cosines of texts that are spread by less are all the same: only rounding tells them apart."""
 Keep = Callable[[str, Callable[[], Array]], Array]

@@ -26,7 +26,7 @@ from wherein.store.store import Store
 from wherein.values.region import Grid
 
 LARGE: Final = int(os.environ.get("WHEREIN_ROUGH_IMAGES", 4 * SAMPLE))
-"""From so many images rough copies are kept: of fewer the sample, which is scored exactly, would be a quarter."""
+"""From so many images rough copies are kept: of fewer, the sample, which is scored exactly, is over a quarter."""
 NO_CLIP: Final = -1
 """The clip of an image that is no frame of a video."""
 Rough = Callable[[Array], Array]

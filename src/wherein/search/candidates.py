@@ -25,9 +25,9 @@ WIDER: Final = 4
 LEAST: Final = 100
 """Proposals of a term at least: as many as an index counts one by one to say how many images score how much."""
 FIRST: Final = 512
-"""Images scored exactly at first by who has estimates of all: that costs less than the estimates of 100,000."""
+"""Images scored exactly at first, at least, where all have estimates: that costs less than estimating 100,000."""
 FIRST_TIMES: Final = 4
-"""The same for each image that is asked for."""
+"""Images scored exactly at first for each one that is asked for, where that is more than FIRST."""
 MOST_SHARE: Final = 6
 """Where more than one image in six would be scored exactly, scoring all of them side by side costs less."""
 SURE: Final = 3.0

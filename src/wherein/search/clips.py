@@ -47,7 +47,7 @@ def _seen(source: Source, chosen: Mask) -> Ints | None:
 
 
 def others_of(images: Sequence[int], source: Source, clips: Ints, allowed: Mask | None) -> list[tuple[int, ...]]:
-    """For each image of a ranking, the other allowed ones of its clip that score as high as its last, best first."""
+    """For each image of a ranking, the allowed others of its clip, best first, that score no less than the last."""
     least = float(source.scores(np.array(images, np.int64)).min()) if images else 0.0
     found = []
     for image in images:

@@ -8,6 +8,7 @@ afterwards (`wherein.search.judgements`).
     example    how far a hit is more like the example than look-alikes are; `region` for a part of an example
     place      the same for the whole image, and how far the place stands out; `anywhere` for patches and proposals,
                `again` after steps that score anew
+    both       for texts and examples together, or several places: the least of what each says of the whole image
     verified   how many keypoints agree
     fused      how many keypoints agree, and the same as for an example
     words      how far shared visual words stand out
@@ -48,7 +49,7 @@ OUT_MOST: Final = 8.0
 UNSCORED_STEPS: Final = frozenset({"locate", "sp", "propagate", "hypergraph"})
 """Steps that leave scores as they are, or are measured by what they verify."""
 MEASURED_MOST: Final = 512
-"""Hits that are looked at one by one; later ones are as sure as their scores beside the last of these."""
+"""Hits that are looked at one by one; how sure later ones are follows from their scores, along the line of these."""
 
 
 @dataclass(frozen=True, slots=True)

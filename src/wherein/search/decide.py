@@ -132,7 +132,9 @@ def _between(source: Source, scores: Floats, edges: Floats, searched: int, *, ex
 
 
 def about(sure: Floats, counts: Floats, *, there: float = 1.0) -> Expected:
-    """The expected number of right images where `counts` (n,) of them are as sure as each of n and the one above.
+    """The expected number of right images among n groups of `counts` (n,) images.
+
+    Each group is taken to be as sure as the mean of its own confidence in `sure` (n,) and that of the group above it.
 
     `there` is how sure it is that any is: of a text, all of it where a hit reaches 50 %, and less in proportion below.
     """

@@ -34,8 +34,8 @@ from wherein.values.query import Part, Query
 from wherein.values.region import Box
 
 GAUSSIAN_SPREAD: Final = 0.5
-"""Standard deviation of `~gaussian`, as a share of half the image: two thirds of the weight in the middle half. The
-SearchAD paper names the kernel and not its width."""
+"""Standard deviation of `~gaussian`, as a share of half the image: half of the weight then lies in the middle half each
+way. The SearchAD paper names the kernel and not its width."""
 
 
 _TEXT, _IMAGE, _LABEL = range(3)

@@ -27,7 +27,8 @@ _DAMPING: Final = 0.9
 """How much of a score comes from neighbours in each round; the rest goes back to the seeds. Chosen by hand, not
 tuned."""
 _SHARE: Final = 0.9
-"""What an image inherits of the inliers of the one it was verified through."""
+"""The share of inliers that an image inherits from the one it was verified through: less than all, so that who was
+verified directly stays ahead."""
 _ROUNDS: Final = 20
 """Rounds of spreading: what is left to change is then 0.9²⁰, an eighth of the first."""
 
@@ -85,7 +86,7 @@ def diffuse(neighbours: tuple[Ints, Floats], scores: Floats, *, seeds: int = SEE
     """Spreads scores (n,) along the graph of mutual nearest neighbours that `nearest` gives.
 
     The best `seeds` scores are the source; the steady state of a walk that goes back to them is the new score
-    (Donoser and Bischof; Iscen et al.), scaled to the old ones' highest.
+    (Donoser and Bischof, 2013; Iscen et al., 2017), scaled to the old ones' highest.
     """
     near, cosines = neighbours
     if not near.shape[1] or not np.isfinite(scores).any():

@@ -30,22 +30,22 @@ _Two = tuple[Doubles, Doubles]
 Marks = npt.NDArray[np.int8]
 
 RIDGE: Final = 0.1
-"""How much the length of a vector costs. Chosen with the next two on underwater photographs, with a look at road and
+"""How much the length of a vector costs. Chosen with UNLABELLED on underwater photographs, with a look at road and
 objects (`benchmarks/learning.py`); half or three times as much changes the mean average precision by about a point."""
 UNLABELLED: Final = 0.2
 """What all unlabelled images together count beside the wrong examples, which count the rest of 1."""
 TELLING: Final = 0.2
 """What a text adds for each standard deviation that it ranks the right examples above what is usual, where a right
-example has 1 and a wrong one −1. Chosen with the next three on every set of `benchmarks/learning.py`, also on those
-that its page reports."""
+example has 1 and a wrong one −1. Chosen with STEADY, TEXT_MOST and TEXT_STRENGTHS on every set of
+`benchmarks/learning.py`, also on those that its page reports."""
 STEADY: Final = 0.5
 """What is added to the variance of how a text ranks the right examples, in the same units: a few tell it badly."""
 TEXT_MOST: Final = 0.8
 """What a standard deviation of the text's score adds at most: the examples always say something too."""
 TEXT_STRENGTHS: Final = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
-"""What it may add where held-out examples say so: from next to nothing, for names that mean nothing, to the most."""
+"""What a text may add where held-out examples say so: from next to nothing, for meaningless names, to TEXT_MOST."""
 SURE: Final = 2.0
-"""How many times its own error a gain of held-out examples has to be."""
+"""How many times its own error held-out examples must gain by another strength of the text for it to be taken."""
 SOFT: Final = 0.3
 """How far apart two scores are to be wholly apart, in standard deviations of those of the wrong examples. Chosen with
 DOUBT on the clothes of the training data."""
@@ -56,11 +56,11 @@ TRIALS: Final = 32
 AGAINST: Final = 256
 """Wrong examples that each is compared with, at most."""
 SAMPLE: Final = 512
-"""Unlabelled images that are looked at, at most: as many as an embedding has numbers."""
+"""Unlabelled images that are looked at, at most: as many as an embedding of `mini` has numbers."""
 CURVE_LEAST: Final = 8
 """Right and wrong held-out scores that a confidence needs each, of all labels together."""
 _BLOCK: Final = 256
-"""Examples that are added to a regression at once: half as many as an embedding has numbers."""
+"""Examples that are added to a regression at once: half as many as an embedding of `mini` has numbers."""
 _ROUNDS: Final = 50
 """Steps in which the share of right images in the collection is found; it changes by less than 1 % after twenty."""
 

@@ -27,9 +27,9 @@ from wherein.values.query import Query
 JUDGED_LEAST: Final = 10
 """Right and wrong hits that a curve needs each, where no shipped one is there to begin with."""
 OTHER_QUERY: Final = 0.2
-"""How much a judgement counts for a query that shares no word with its own. With a fifth, one wrong hit of another
-query moves what is 93 % sure by two points at most, six by twelve, and fifty by ten or more (tests/test_judgements.py).
-"""
+"""How much a judgement counts for a query that shares no word with its own. With a fifth, what is 93 % sure is still
+90 % or more after one wrong hit of another query, 80 to 90 % after six and 20 to 60 % after fifty, as
+tests/test_judgements.py checks."""
 UNDO_MOST: Final = 100
 """Steps that can be taken back, at most: a file that is read at every search must stay small."""
 _FORMAT: Final = 2

@@ -40,13 +40,14 @@ Place = tuple[int, int]
 OnStep = Callable[[str, int, int], None]
 """(what is being made, pieces done, pieces in all)"""
 SAMPLE: Final = 10_000
-"""Images that a codebook is trained on, at most, as in the FORB paper."""
+"""Images that a codebook is trained on, as in the FORB paper; fewer where there are fewer, and up to twice as many,
+since one image in every so many is taken."""
 BLOCK: Final = 256
 """Images that are described at a time: some seconds of work, which is all that an interruption loses."""
 
 
 def no_step(stage: str, done: int, total: int) -> None:
-    """Nobody wants to know how far the work is."""
+    """The `on_step` of those who do not want to know how far the work is: does nothing."""
 
 
 class StoredFeatures:

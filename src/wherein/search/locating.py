@@ -137,9 +137,10 @@ def locate_in(
 
 
 def heatmap(scene: Scene, sought: Sought, *, localizer: str = "auto") -> Heatmap:
-    """`auto` matches regions of examples; a text, or what a whole example shows, supports itself; both get their mean.
+    """Heat by a localizer; `auto` takes `match` for regions of examples, and `support` for texts and whole examples.
 
-    The picture of a whole example, seen again, is outlined whole.
+    With `auto`, regions and texts together get the mean of `match` and `similar`, and the picture of a whole example,
+    seen again, is outlined whole.
     """
     if localizer != "auto":
         return load_localizer(localizer)(sought, scene)
@@ -161,7 +162,7 @@ def heatmap(scene: Scene, sought: Sought, *, localizer: str = "auto") -> Heatmap
 
 
 def region_score(scene: Scene, sought: Sought, mask: Mask) -> float:
-    """How well the masked region answers: the cosine of its mean patch with what is sought."""
+    """How well the masked region answers: the highest cosine of its mean patch with what is sought."""
     if scene.patches is None or not len(sought.vectors):
         return 0.0
     return float((sought.vectors @ _pooled(scene.patches, _cover(mask, scene.patches.shape))).max())
@@ -282,7 +283,7 @@ def _pooled(grid: Floats, cover: Floats) -> Floats:
 
 
 def _cover(mask: Mask, shape: Sequence[int]) -> Floats:
-    """(gh, gw): how much of each patch is inside a mask; the best patch counts where none is half inside."""
+    """(gh, gw): which share of each patch is inside a mask, from 0 to 1."""
     return np.asarray(cv2.resize(mask.astype(np.float32), (shape[1], shape[0]), interpolation=cv2.INTER_AREA))
 
 

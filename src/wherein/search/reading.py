@@ -1,4 +1,4 @@
-"""A query's texts as its encoder can read them: slips mended and other languages put into English, and said so."""
+"""A query's texts as its encoder can read them: misspellings mended, other languages put into English, and said so."""
 
 from __future__ import annotations
 

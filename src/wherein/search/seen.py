@@ -13,7 +13,8 @@ from wherein.search.bank import Bank
 
 SOFT: Final = 2.0
 """How much better fitting texts of the bank count for more, per deviation: between their mean (0) and the best alone.
-Of 1, 2 and 3.3, 2 kept most right first hits of photographs held back where 5 % of other nonsense was shown."""
+Of 1, 2 and 3.3, 2 kept most right first hits of photographs held back
+where 5 % of texts that nothing answers got a hit."""
 FITTING: Final = 20
 """Names, and scenes, of the bank that say what an image shows: the best so many of each."""
 SHARPNESS: Final = 3.3
@@ -25,7 +26,7 @@ hundredth."""
 AT_ONCE: Final = 1024
 """Images that are compared with the bank at once: eight megabytes of fits."""
 _LEAST_SPREAD: Final = 1e-6
-"""Divides nothing: fits that are spread by less are all the same."""
+"""The least that fits are divided by: those that are spread by less are all the same."""
 
 
 @dataclass(frozen=True, slots=True)

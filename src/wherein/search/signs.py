@@ -27,8 +27,8 @@ LONGEST_NAME: Final = 3
 """Names of the bank have so many words at most; an encoder may embed them otherwise than sentences (`mini` does)."""
 ARTICLES: Final = frozenset({"a", "an", "the"})
 SHORT_UP_TO, DESCRIBES_FROM = 5, 7
-"""A longer text is short up to so many words, and describes one scene from so many on; between them it is some of
-both."""
+"""A text that is longer than a name is short up to five words, and describes a scene from seven on; one of six words
+is half of each."""
 TEXT_SIGNS: Final = (
     "short",
     "describes",
@@ -62,7 +62,7 @@ _OUTLIERS: Final = 0.25
 """Where most scores are equal their median deviation is 0; then a quarter of the standard deviation stands for it, as
 in `evidence`."""
 _LEAST_SPREAD: Final = 1e-6
-"""Divides nothing: scores that are spread by less are all the same."""
+"""The least that scores are divided by: those that are spread by less are all the same."""
 
 
 def text_signs(

@@ -46,7 +46,7 @@ class Group:
     of_regions: bool = False
     """Whether a part of an example is meant."""
     learnt: bool = False
-    """Whether it was learnt from right and wrong images: cosines with it are spread as those of no example are."""
+    """Whether it was learnt from right and wrong images: cosines with it are spread unlike those with any example."""
     otherwise: Floats | None = None
     """(1, d) a name asked otherwise, with or without its article: nothing is found by it, but a hit may be surer."""
 

@@ -21,7 +21,8 @@ from wherein.index.rows import RowTable
 _PHOTO: Final = ("a photo", "a photograph", "photo of something", "a camera picture")
 _DRAWN: Final = ("a drawing", "a cartoon", "clip art", "an illustration", "a logo", "a sketch", "an icon")
 RAMP: Final = 0.08
-"""The cosine with that direction at which an image counts as wholly drawn: the median of `mini`'s clip art."""
+"""How far an image's cosine with `photo_direction` lies below the usual one where it counts as wholly drawn: the
+median of `mini`'s clip art."""
 STRENGTH: Final = 3.0
 """What a drawing loses, in standard deviations of the query's scores. RAMP and STRENGTH were chosen on clip art and
 photographs of the same names from the training data, where more lost photographs (docs/results/drawn.md)."""

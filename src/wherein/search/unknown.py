@@ -14,8 +14,8 @@ from wherein.encoders.words import KnowsWords
 from wherein.values.query import Query
 
 UNKNOWN_SURE: Final = 0.05
-"""What a confidence is multiplied by where no word is known: whatever it was, it falls below the 5 % under which the
-page folds hits away, and the order stays."""
+"""What a confidence is multiplied by where no word is known: it is then 5 % at most, far below the 50 % under which
+the page folds hits away, and the order stays."""
 
 
 @dataclass(frozen=True, slots=True)

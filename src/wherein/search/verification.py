@@ -1,4 +1,4 @@
-"""Comparing images by their stored local features: what the steps `sp` and `propagate` share."""
+"""Comparing images by their stored local features: what the steps `sp`, `propagate` and `hypergraph` share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ never verified."""
 LEARNED_VERIFIED: Final = 10
 """Candidates that a learned matcher compares with the example: it takes about a second for each."""
 REACHED: Final = 20
-"""Images that each of them is compared with, beside those in the ranking."""
+"""Images that the region of a verified hit is compared with beside those in the ranking: the most like it by words."""
 
 
 @dataclass(frozen=True, slots=True)

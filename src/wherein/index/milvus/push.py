@@ -29,7 +29,8 @@ TYPES: Final = ("FLAT", "IVF_FLAT", "IVF_SQ8", "HNSW")
 FLAT_ROWS: Final = 50_000
 """Up to so many rows every one is compared, which takes tens of milliseconds and misses nothing; beyond, IVF_SQ8."""
 RECALL: Final = 0.999
-"""Lists are looked at until so many of the best ten are found: one in a thousand may be missed."""
+"""The share of the best ten images that must be found before no more lists are looked at. Of the 480 hits that it is
+measured with none may be missed: 479 are 0.998."""
 _ROWS_A_SECOND: Final = 1_000
 """Rows that a server writes out, indexes or loads in a second at least: on two busy cores it takes in 1,500."""
 _BATCH_BYTES: Final = 8 << 20
@@ -157,7 +158,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _told(source: PushedLayer, shard: int) -> str:
-    """What tells the facts of a shard's images from any others."""
+    """A hash of the facts of a shard's images: another one where any of them changed."""
     images = np.unique(source.origin.rows[source.origin.rows[:, 1] == shard, 0]).tolist()
     facts = sorted(source.facts(images).items())
     return hashlib.blake2b(repr(facts).encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()

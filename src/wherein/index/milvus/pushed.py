@@ -25,6 +25,7 @@ STATE: Final = "wherein_pushed"
 _PART_SHARDS: Final = 1000
 """Shards that one row of it tells of: 40 bytes each, and a text of Milvus ends at 65,535."""
 _UNFINISHED: Final = ""
+"""The signature of a shard that is still being pushed: no shard that is whole has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Pushed:
     probes: int = 0
     """How many of them are looked at, or how wide a graph is searched."""
     recall: float = 0.0
-    """How many of the best ten it finds, measured when it was pushed."""
+    """The share of the best ten images that it finds, measured when it was pushed."""
     shards: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     """Of each shard the signatures of its rows and of what else is told of its images; empty while it is pushed."""
 
@@ -93,7 +94,7 @@ def name_of(origin: Origin) -> str:
 
 
 def signatures(origin: Origin) -> dict[int, str]:
-    """Of each shard of a layer, what tells its living rows from any others."""
+    """Of each shard of a layer, a hash of its living rows and of its bytes: another one where any of them changed."""
     order = np.lexsort((origin.rows[:, 0], origin.rows[:, 2], origin.rows[:, 1]))
     rows = origin.rows[order]
     shards, starts = np.unique(rows[:, 1], return_index=True)

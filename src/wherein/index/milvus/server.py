@@ -24,6 +24,7 @@ OLDEST: Final = (2, 3)
 GROUPING: Final = (2, 4)
 """The first version that gives the best row of each image by itself (`group_by_field`)."""
 _LITE: Final = "milvus_lite"
+"""What the version that milvus-lite gives of itself begins with."""
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]+:\d+|\[[0-9a-fA-F:]+\]:\d+")
 _connected: Final = dict[str, "Milvus"]()
 _lock: Final = Lock()
@@ -85,7 +86,7 @@ class Milvus:
             )
 
     def count(self, name: str) -> int:
-        """How many rows a collection of the server can be searched for."""
+        """How many rows of a collection of the server can be searched."""
         return int(self.query(name, "", ["count(*)"])[0]["count(*)"])
 
     def load(self, name: str, *, seconds: float = SECONDS) -> None:
@@ -142,7 +143,7 @@ def file_of(address: str) -> Path | None:
 
 
 def quiet() -> None:
-    """Say that the extra is missing, or keep its logger from printing what is told in one line anyway."""
+    """Raise MissingExtra without the packages; silence their loggers, since failures are told in one line anyway."""
     try:
         import grpc  # noqa: F401
         import pymilvus  # noqa: F401

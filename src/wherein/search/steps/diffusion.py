@@ -48,7 +48,7 @@ DIFFUSION: Final = Diffuse()
 
 @dataclass(eq=False)
 class DiffusedSource:
-    """Scores of some images after spreading; those that were left out keep a share below all of them."""
+    """Scores of some images after spreading; those that were left out score −1, below all of them."""
 
     source: Source
     images: Ints

@@ -15,7 +15,7 @@ class Detected(Proposals):
     summary = "the best of the boxes that a detector found when indexing, beside the whole image"
     layer = "detected"
 
-    def layers(self, method: Method) -> tuple[str, ...]:  # noqa: ARG002 — the whole image is one of the boxes
+    def layers(self, method: Method) -> tuple[str, ...]:  # noqa: ARG002 — the same for every method
         """Its own layer of encoded boxes, and the whole image."""
         return (self.layer, "global")
 

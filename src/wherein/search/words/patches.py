@@ -26,14 +26,16 @@ from wherein.values.method import Method
 from wherein.values.region import Box
 
 WHOLE_SHARE: Final = 0.5
-"""How much the whole image counts beside the mean patch under a box; chosen as in `proposals`."""
+"""How much the whole image counts beside the mean patch under a box. It was chosen together with the share of
+`proposals`, which has changed since (docs/results/tuning.md)."""
 ANYWHERE_SHARE: Final = 2.0
-"""The same beside the best of hundreds of patches, one of which is always good by chance: chosen by the mAP of a
-label's images on hand-boxed photos and things pasted into roads; see docs/decisions.md."""
+"""How much the whole image counts beside the best of hundreds of patches, one of which is always good by chance: chosen
+by the mAP of a label's images on hand-boxed photos and pasted things (docs/results/tuning.md)."""
 _SAMPLE: Final = 4096
 """Grids of which the usual sight of each place is the mean: its error is then a sixty-fourth of the spread."""
 _MORE: Final = 8
-"""Stored patches take a quarter of the room of floats, and a call of the scan should last many times its own cost."""
+"""Blocks of patches are so many times those of floats: int8 takes a quarter of the room, and a call of the scan should
+last many times its own cost."""
 _INT8_UNIT: Final = np.float32(1 / 127)
 """What one counts for in patches that are stored as int8, as `unit_of` says."""
 _WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)

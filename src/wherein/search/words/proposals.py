@@ -23,7 +23,7 @@ class Proposals(SearchWord):
     looks = "anywhere in the image"
     layer = "proposals"
 
-    def layers(self, method: Method) -> tuple[str, ...]:  # noqa: ARG002 — the whole image is one of the proposals
+    def layers(self, method: Method) -> tuple[str, ...]:  # noqa: ARG002 — the same for every method
         """Its own layer of encoded boxes, and the whole image."""
         return (self.layer, "global")
 

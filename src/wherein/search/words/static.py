@@ -24,12 +24,14 @@ from wherein.values.method import Method, Option
 from wherein.values.region import Box, Grid, iou, overlap
 
 WHOLE_SHARE: Final = 0.25
-"""How much the whole image counts beside the cells of a grid and the patches under the box, which see some of it."""
+"""How much the whole image counts beside the cells of a grid and the patches under the box, which see some of it.
+A quarter did better than a half on hand-boxed photos and things pasted into roads and scenes (docs/results/tuning.md).
+"""
 ANYWHERE_SHARE: Final = 0.5
 """How much the whole image counts beside the cells where no place was asked for: more, since no patches count then."""
 PATCHES_SHARE: Final = 1.0
-"""How much the patches right under a box count beside the cells it touches. Both were chosen by R@10 on hand-boxed
-photos and things pasted into roads and scenes; see docs/decisions.md."""
+"""How much the patches right under a box count beside the cells it touches. Chosen with WHOLE_SHARE by R@10 on
+hand-boxed photos and things pasted into roads and scenes (docs/results/tuning.md)."""
 
 
 class Static(SearchWord):
