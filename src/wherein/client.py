@@ -193,7 +193,7 @@ class RemoteCollection(RemoteLearning):
         return Info(**found | {"folder": Path(found["folder"]), "roots": roots, "layers": layers})
 
     def check(self, *, repair: bool = True) -> CheckReport:
-        """Verify every shard; broken ones are dropped, and `add()` reads them again."""
+        """Verify every file, as `Collection.check`. Damaged rows are set aside; `add()` makes them again."""
         found = self._door.json("POST", f"{self._base}/check", body={"repair": repair})
         texts = {name: tuple(found.get(name, ())) for name in ("lost", "notes")}
         return CheckReport(**found | texts | {"broken": tuple(map(Path, found["broken"]))})

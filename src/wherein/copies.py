@@ -1,7 +1,7 @@
 """Second copies of what cannot be computed again: the manifest, the catalogue, and what people said (`kept/`).
 
-They lie in `copies/`, each with its checksum, the last two of each. A damaged file is told by its copy and comes back
-from it.
+They lie in `copies/`, each with its checksum, the last two of each. A copy shows that its file is damaged, and the file
+comes back from it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_copy(path: Path) -> bytes | None:
 
 
 def guarded(home: Path) -> list[str]:
-    """The files of a collection that have copies, or should have: what people said, and what was learnt from it."""
+    """The files that have copies, or should: the manifest, what people said, and what was learnt from it."""
     found = set[str]()
     for below in (home, home / COPIES):
         for pattern in ("kept/*", "kept/trained/*/*"):
@@ -94,7 +94,10 @@ def _mend_one(home: Path, name: str, *, repair: bool) -> Iterator[tuple[Path, st
 
 
 def _is_damage(now: bytes, copy: bytes, before: bytes | None) -> bool:
-    """Whether a file that differs from its copy was damaged, not written: of one length, most of it is the same."""
+    """Whether a file differs from its copy by damage or a kill, not because a version without copies wrote it.
+
+    It then has the length of its copy, or is what the copy before held.
+    """
     return now != copy and (now == before or len(now) == len(copy))
 
 

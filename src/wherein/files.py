@@ -23,7 +23,8 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DOCUMENTS: Final = frozenset({".json", ".npz", ".txt", ".1"})
 """How the names of files end that are read as a whole."""
 _DOCUMENT_MOST: Final = 1 << 30
-"""Bytes of such a file: what people said of a million images takes a tenth of that."""
+"""The most bytes that a file which is read as a whole may have: what people said of a million images takes
+a tenth of that."""
 
 
 def expanded(name: str | os.PathLike[str]) -> Path:
@@ -113,7 +114,7 @@ def storage_full(where: Path, error: Exception) -> StorageFull:
 
 
 def plain_files(folder: Path) -> list[Path]:
-    """The files below a folder, in order; links are left out, and led through by none."""
+    """The files below a folder, in order; links to files are left out, and links to folders are not followed."""
     found = list[Path]()
     for home, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not (Path(home) / name).is_symlink()]

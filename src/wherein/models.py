@@ -1,6 +1,6 @@
 """The facade of models: which encoders and detectors there are, how they are opened, and where they run.
 
-Doors ask here and never import a family.
+The command and the server ask here, and never import the file of one family of models.
 """
 
 from __future__ import annotations

@@ -29,18 +29,19 @@ _LOG: Final = logging.getLogger("wherein.remote")
 TRIES: Final = 4
 """How often a request is made that fails for a reason that may pass."""
 PAUSE_SECONDS: Final = 0.5
-"""The first pause between them; each is twice as long as the one before."""
+"""Seconds between the first try of a request and the second; each later pause is twice as long as the one before."""
 ANSWER_SECONDS: Final = 60.0
 """How long a request may take, and as long again for every `_SLOW_BYTES` of a file that is copied."""
 _SLOW_BYTES: Final = 64 << 20
-"""What a slow line of about 10 Mbit/s carries in a minute."""
+"""Bytes that a slow line of about 10 Mbit/s carries in a minute."""
 AT_ONCE: Final = 16
 """Small requests that are on their way at once: each waits for its answer most of the time."""
 _GIVEN_UP: Final = 8
 """Requests in a row that failed at every try; from then on each is made once, so that a dead server is soon told."""
 _DATES: Final = ("LastModified", "last_modified", "updated", "mtime", "Last-Modified", "created", "timeCreated")
+"""What kinds of stores call the date of an object; the first that is there counts."""
 _TAGS: Final = ("ETag", "etag", "md5Hash", "content_md5", "Content-MD5", "Digest")
-"""What kinds of stores call the date of an object, and what changes with its content."""
+"""What kinds of stores call the tag of an object, which changes with its content; the first that is there counts."""
 _NANO: Final = 10**9  # nanoseconds of a second
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wherein.bench.task import BenchOption
 
 _GIVEN: Final = "wherein.benchmark_options"
-"""Where a context keeps what was given."""
+"""The key under which a command's context keeps the benchmark options that were given."""
 
 
 class BenchmarkCommand(typer.core.TyperCommand):

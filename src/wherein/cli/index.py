@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wherein.values.records import AddReport, Progress
 
 _LOCKED_SECONDS: Final = 0.5
-"""Seconds until it is tried again to write."""
+"""Seconds between two tries to write while another process holds the collection."""
 
 
 def register(app: typer.Typer) -> None:

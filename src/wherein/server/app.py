@@ -148,7 +148,7 @@ class _Counted:
 def _page() -> APIRouter:
     router = APIRouter(include_in_schema=False)
     folder = Path(str(files("wherein") / "web"))
-    # A quarter of a megabyte, kept in memory: reading it anew would take a thread's turn for every file of the page.
+    # Kept in memory, since it is small: reading it anew would take a thread's turn for every file of the page.
     known = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
 
     def send(name: str) -> Response:

@@ -27,15 +27,15 @@ class Bounds:
     """What one server bears."""
 
     connections: int = 512
-    """Open at once: half the files that a process may open on most systems; browsers use six each."""
+    """Connections open at once: half of the 1,024 files that a process may often open; browsers use six each."""
     head_bytes: int = 64 << 10
-    """Of a request before its body: eight times what other servers take, for searches in an address."""
+    """Bytes of a request before its body: eight times what other servers take, for searches in an address."""
     head_seconds: float = 10.0
-    """From the first byte of a request, or from connecting, to the end of its headers."""
+    """Seconds from the first byte of a request, or from connecting, to the end of its headers."""
     idle_seconds: float = 5.0
-    """Between two requests on one connection."""
+    """Seconds between two requests on one connection."""
     unread_seconds: float = 30.0
-    """How long an answer may wait for its client to read on."""
+    """Seconds that an answer may wait for its client to read on."""
 
 
 def config(app: Any, *, bounds: Bounds | None = None, **more: Any) -> uvicorn.Config:

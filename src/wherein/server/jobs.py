@@ -80,7 +80,7 @@ class Job:
 
 
 class Jobs:
-    """All index jobs since the server started."""
+    """All jobs since the server started, of every kind."""
 
     def __init__(self, library: Library) -> None:
         self._library = library

@@ -1,4 +1,6 @@
-"""Masks of pairs, as the pixel paper made them: one annotates, two others refine and inspect; agreement; its files.
+"""Masks of pairs of images, made as in the paper on pixel retrieval (PROxford), their agreement, and files of them.
+
+One person annotates a pair, two others refine and inspect what the one before drew.
 
 A selection is a group of pairs: its first image is the query, the others are the images to label.
 """
@@ -19,7 +21,7 @@ from wherein.arrays import Mask
 from wherein.values.masks import from_rle, resized, to_polygons, to_rle
 
 STAGES: Final = ("annotate", "refine and inspect", "refine and inspect again")
-"""Who does each is somebody else: the paper's three annotators."""
+"""What is done with a pair, in order; each stage is done by another person, as by the paper's three annotators."""
 
 Entry = dict[str, Any]
 Labels = dict[str, dict[str, list[Entry]]]

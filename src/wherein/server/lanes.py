@@ -25,9 +25,10 @@ QUICK_WORDS: Final = frozenset(
 )
 """Words of a method that read nothing but what is kept, in a fraction of a second."""
 SLOW_WORDS: Final = frozenset({"dba", *(one for kind in ("words", "steps", "kernels") for one in plugins.table(kind))})
-"""All others: they read files, compare keypoints, load detectors or prepare an index, in seconds to minutes."""
+"""Every word of a method, those of QUICK_WORDS too, which `is_slow` takes out. The rest read files, compare keypoints,
+load detectors or prepare an index, in seconds to minutes."""
 WAITING_MOST: Final = 128
-"""Calls that wait in one lane; more would be answered after everybody has left.
+"""Calls that may wait in one lane; more would be answered after everybody has left.
 
 The three lanes of a collection together then leave a quarter of the connections that a server bears to others.
 """

@@ -36,12 +36,12 @@ from wherein.values.records import FOLDER, Info
 T = TypeVar("T")
 
 MAX_PIXELS: Final = 200_000_000
-"""Pixels of an image that is decoded for a request: fewer than while indexing, since
-requests come from strangers. Pillow takes 800 MB for so many; half refuses photographs that phones take."""
+"""Pixels of an image that is decoded for a request: fewer than while indexing, since requests come from strangers.
+Pillow takes 800 MB for so many; half refuses photographs that phones take."""
 _RANKINGS_KEPT: Final = 64
 """Rankings of one collection in memory: a few pages of some dozen people, at most 20 MB."""
 _UPLOAD_SIDE: Final = 256
-"""What an upload is decoded at to see that it can be."""
+"""Pixels of the longer side, about, at which an upload is decoded to see that it can be."""
 _EXAMPLES_ROOM: Final = 256 << 20
 """Bytes of uploaded images that are kept for each collection."""
 
@@ -125,7 +125,7 @@ class Served:
         return await self._read.run(call, seconds=self._seconds)
 
     async def writing(self, call: Callable[[Collection], T]) -> T:
-        """Run something that writes, through a handle of its own; the other two see the change."""
+        """Run something that writes, through a handle of its own; the lanes see the change."""
 
         def run() -> T:
             with wherein.open(self.folder) as collection:

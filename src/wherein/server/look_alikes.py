@@ -12,7 +12,8 @@ from wherein.arrays import Floats
 from wherein.collection import Collection
 
 SAME: Final = 0.96
-"""Images whose embeddings are at least this close look nearly the same."""
+"""The cosine of two embeddings from which on their images count as nearly the same, whatever encoder made them. With
+less, more are stacked. No page of docs/results measures it."""
 
 
 class LookAlikes:

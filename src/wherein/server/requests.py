@@ -39,18 +39,20 @@ from wherein.values.ranking import Hit, Ranking
 from wherein.values.region import Box, place
 
 _MATCHED_SIDE: Final = 1024
-"""The longer side, about, of an image whose points are matched; no family of local features looks at more."""
+"""The longer side, about, at which an image is decoded whose points are matched: more than the 800 pixels at which
+RootSIFT compares them."""
 _LOCATED_AT_ONCE: Final = 6
 """Hits that are outlined in one turn: a tenth of a second, so that another search waits no longer."""
 EXAMPLE_BYTES: Final = 512 << 20
-"""Of the files of all examples in one request, which are held while it is answered: some hundred photographs."""
+"""Bytes of all example files in one request, which are held while it is answered: some hundred photographs."""
 _GROWTH: Final = 4
 """How many times deeper the ranking is made when a page beyond its end is asked for, so that scrolling searches
 rarely."""
 _FOLLOW: Final = 20
-"""Rejected hits in a row after which nothing more is looked for: surer ones hardly follow."""
+"""Rejected hits below the last kept one (or as many as were kept, where those are fewer) after which nothing more is
+looked for: surer ones hardly follow."""
 UNCUT: Final = {"min_confidence": None, "precision": None, "false_alarms": None, "decide": False, "all": False}
-"""A search that rejects nothing."""
+"""The options of a search that rejects nothing."""
 _OPTIONS: Final = set(Options.__optional_keys__)
 
 
@@ -152,7 +154,7 @@ async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
         found = collection.matches(Query(parts), picture_of(collection, asked.image_id, side=_MATCHED_SIDE).pixels)
         return MatchesOut.model_validate(asdict(found))
 
-    return await served.searching(run, method="sp")  # which it is, of one image
+    return await served.searching(run, method="sp")  # the slow lane: points are verified as by `sp`, in one image
 
 
 def _hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> dict[str, Any]:

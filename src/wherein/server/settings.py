@@ -38,10 +38,13 @@ class Settings:
     segmenter: str = ""
     """What the Label view may snap masks with beside its filter: `onnx:FOLDER` or `hf:NAME`."""
     max_upload_bytes: int = 32 << 20
+    """The most bytes of the body of one request."""
     max_bodies_bytes: int = 256 << 20
-    """Of all requests together that are being sent or answered: eight of the largest."""
+    """The most bytes of all requests together that are being sent or answered: eight of the largest."""
     max_upload_pixels: int = 64_000_000
+    """The most pixels of an uploaded image."""
     upload_seconds: float = 30.0
+    """How long a request may take to arrive."""
     search_seconds: float = 60.0
     """What one request may make the server do, in seconds: as long as the Python client waits for an answer."""
 

@@ -1,4 +1,4 @@
-"""The pixel paper's user study: do outlines help people see which candidates show the query?
+"""The user study of the paper on pixel retrieval: do outlines help people see which candidates show the query?
 
 Each question has one query and twelve candidates: three that show it, nine taken from other questions. Half of the
 questions of every participant come with outlines; which half is counterbalanced over four groups.
@@ -15,8 +15,8 @@ from wherein.bench.statistics import Test, paired_t, wilcoxon
 from wherein.server.problems import Problem
 
 QUESTIONS: Final = 16
-"""Questions of a study at most, a multiple of four because blocks are quarters: eight minutes
-of a person at half a minute each. With half as many, a block has two."""
+"""Questions of a study at most, as many as in the paper; a multiple of four, because blocks are quarters. A person
+needs eight minutes at half a minute each."""
 TRUE: Final = 3
 """Right pictures of a question: a quarter of CANDIDATES, so that guessing finds few."""
 CANDIDATES: Final = 12

@@ -58,13 +58,13 @@ def _copy_kept(home: Path, target: Path) -> None:
         name = path.relative_to(home).as_posix()
         if name in copied:
             write_guarded(target, name, path.read_bytes())
-        else:  # the files of a fine-tuned model, which may be large
+        else:  # the collection's identity, and the files of a fine-tuned model, which may be large
             make_folder((target / name).parent)
             shutil.copyfile(path, target / name)
 
 
 def _copy_shards(store: Store, target: Path, catalogue: Path) -> bool:
-    """Copy what a copied catalogue names; False where a shard has gone meanwhile."""
+    """Copy the shards that a copied catalogue names; False where one of them has gone meanwhile."""
     with closing(Catalogue(catalogue, read_only=True)) as opened:
         shards = opened.shards()
     named = set[Path]()

@@ -252,7 +252,7 @@ class Catalogue(Mending, Remarks):
         self._db.execute("UPDATE images SET image_id = ? WHERE id = ?", (image_id, image))
 
     def copy_rows(self, source: int, target: int, *, layers: Iterable[str] | None = None) -> None:
-        """A duplicate's rows point to the same data, and to nothing else, in the layers the source has, or in some."""
+        """Let the rows of a duplicate point to the source's data alone, in all its layers or only in `layers`."""
         rows = "FROM rows r JOIN shards s ON s.id = r.shard WHERE r.image = ?"
         having = {row[0] for row in self._db.execute(f"SELECT DISTINCT s.layer {rows}", (source,)).fetchall()}
         for layer in having if layers is None else having & set(layers):
@@ -387,7 +387,7 @@ class Catalogue(Mending, Remarks):
         ).fetchone()
         return live, gone, self._db.execute("SELECT COUNT(*) FROM skipped").fetchone()[0]
 
-    # tags and skipped files
+    # roots
 
     def drop_root(self, root: str) -> int:
         """Tombstones for every file of a root; returns how many. What was skipped there is forgotten."""
@@ -396,5 +396,5 @@ class Catalogue(Mending, Remarks):
 
 
 def _below(scope: str) -> tuple[str, tuple[str, ...]]:
-    """What SQL asks of a path to be at a scope or below it, and its values; `0` is the sign that follows `/`."""
+    """An SQL condition that a path is at a scope or below it, and its values; `0` is the character after `/`."""
     return ("(path = ? OR path > ? AND path < ?)", (scope, f"{scope}/", f"{scope}0")) if scope else ("TRUE", ())

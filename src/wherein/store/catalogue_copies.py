@@ -1,4 +1,4 @@
-"""Copies of the catalogue, and the checksum it should have: SQLite notices broken pages, not changed letters."""
+"""Copies of the catalogue, and the checksum it should have: SQLite notices broken pages, not changed values in them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def noted(home: Path) -> dict[str, Any]:
 
 
 def is_as_noted(home: Path, changes: int) -> bool:
-    """Whether a catalogue that says to have changed so often holds the bytes it should, as far as that is known."""
+    """Whether a catalogue that has counted so many changes holds the bytes it should, as far as that is known."""
     path, state = home / "catalogue.sqlite", noted(home)
     log = path.with_name(f"{path.name}-wal")
     if not state or changes < 0 or (log.is_file() and log.stat().st_size):

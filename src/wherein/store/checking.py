@@ -79,8 +79,8 @@ def catalogue_flaws(store: Store) -> list[str]:
 
 
 def _set_aside(store: Store, shard: int, layer: str, written: Written) -> list[str]:
-    """Take the damaged rows of a shard out of use, and the others into a new one. Returns the ids of images that
-    nothing can make the damaged rows of again.
+    """Take the damaged rows of a shard out of use, and the others into a new one. Returns the ids of images
+    whose damaged rows nothing can make again.
     """
     catalogue, path = store.catalogue, store.path_of(layer, shard)
     sound = rescue(path, rows=written.rows, blobs=rewriting.is_blobs(store, layer)).rows

@@ -48,7 +48,7 @@ class Manifest:
     follow_links: bool = False
     """Whether links that leave the roots are followed while indexing."""
     index: str = ""
-    """The index that it was told to keep: exact or compressed; empty: as its size calls for."""
+    """The index that it was told to keep: exact, compressed or compressed:BITS; empty: as its size calls for."""
 
     unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The document as it was read: what newer versions wrote there is kept when this one writes."""

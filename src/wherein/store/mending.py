@@ -1,4 +1,4 @@
-"""The catalogue's repairs: rows that an image has twice, and layers that are given up."""
+"""What keeps the catalogue whole: repairs, counts of its changes, copies, and views of one moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNFINISHED: Final = -1
 
 
 class Mending:
-    """What mends the tables; a part of the catalogue."""
+    """What mends, counts and copies the tables; a part of the catalogue."""
 
     _db: Connection
 
@@ -73,7 +73,10 @@ class Mending:
 
     @contextmanager
     def still(self) -> Iterator[bool]:
-        """Keep all writers waiting, everything in the one file; False where others are in the way at this moment."""
+        """Keep all writers waiting, with every change in the one file and none in the log.
+
+        Yields False where others are in the way at this moment.
+        """
         try:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._db.execute("BEGIN IMMEDIATE")

@@ -1,9 +1,9 @@
 """Numbered migrations: what brings the tables of an older collection to those that this version reads and writes.
 
-The number of the last one is kept in the database (`PRAGMA user_version`); collections of version 0.1 have 0. The one
-writer applies what is missing, in one transaction, before it changes anything; readers do without. A collection of a
-newer minor version has applied more than are known here, which only ever add: it is used as it is. What cannot be
-read by older versions at all raises `FORMAT` of the manifest, and those refuse it.
+The number of the last one is kept in the database (`PRAGMA user_version`); the first collections, as that in
+`tests/formats/0.1`, have 0. The one writer applies what is missing, in one transaction, before it changes anything;
+readers do without. A collection of a newer minor version has applied more than are known here, which only ever add: it
+is used as it is. What cannot be read by older versions at all raises `FORMAT` of the manifest, and those refuse it.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from wherein.values.records import FileRecord
 _FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 """How a folder on the way to a file is opened."""
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
-"""A link is not followed."""
+"""The flag with which a link is not followed; 0 where the system has none."""
 _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""A pipe that stands where an image was must not keep anybody waiting."""
+"""How the file itself is opened: no link, and without waiting, since a pipe may stand where an image was."""
 _PIECE: Final = 1 << 20
 """Bytes that are read at a time when a file is hashed."""
 
@@ -33,7 +33,7 @@ class Original:
     """Where the file of an image was when it was indexed, and what it was."""
 
     folder: Location
-    """Its root."""
+    """The folder that was indexed: the root to which its path is relative."""
     record: FileRecord
     target: str | None = None
     """Where links led: a path in the root, or an absolute one; None where there are none."""

@@ -41,7 +41,7 @@ FORMAT: Final = 1
 ADDRESS: Final = "published-at"
 """The file of a cache that says what it is a cache of."""
 LOOK_SECONDS: Final = 10.0
-"""How often a reader looks whether something new was published; one request of some kilobytes."""
+"""Seconds after which a reader looks again whether something new was published: one request, for `published.json`."""
 _KEPT: Final = re.compile(r"[a-z_-]+(\.json)?")
 
 
@@ -222,7 +222,7 @@ def cache_of(url: str) -> Path:
 
 
 def address_of(folder: Path) -> str | None:
-    """What a folder is a cache of; None where it is a collection of its own, or says so in another place."""
+    """The address that a folder is a cache of; None for other collections, and for a cache that was moved or copied."""
     path = folder / ADDRESS
     url = path.read_text("utf-8").strip() if path.is_file() else None
     return url if url is not None and cache_of(url) == folder else None

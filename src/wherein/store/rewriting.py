@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from wherein.store.store import Store
 
 ROWS_PER_SHARD: Final = 4096
-"""Rows that compaction and merging put into one shard: of the largest rows (64 kB) that is 256 MB."""
+"""Rows that compaction and merging put into one shard: of the largest rows of `mini` (dense, 64 kB) that is 256 MB."""
 MERGED_AT_ONCE: Final = 16
-"""So many shards of about one size become one: a layer has at most 48 that are not full, and a row is copied at most
-three times.
+"""Shards of about one size that are merged into one: there are three sizes (see `_tier`), so that a layer has at most
+48 shards that are not full, and a row is copied at most three times.
 """
 _REPLACED: Final = ("rough.patches.*", "sampled.*")
 """What earlier versions kept in `derived/` under names that nothing reads any more."""
@@ -38,7 +38,7 @@ def compact(store: Store) -> int:
         catalogue.drop_gone()
     for layer in sorted({layer for _, layer, _ in catalogue.shards()}):
         _move(store, layer, [shard for shard, _, _ in catalogue.shards(layer)])
-    for outdated in ("*/links-*/*", *_REPLACED):  # links are named by where features lay
+    for outdated in ("*/links-*/*", *_REPLACED):  # links (search/links.py) are named by old places of rows
         store.derived.drop(outdated)
     store.sweep()
     return before - sum(written.bytes for _, _, written in catalogue.shards())

@@ -37,7 +37,7 @@ LATER_TABLES: Final = """
 CREATE TABLE IF NOT EXISTS links(
   root TEXT NOT NULL, path TEXT NOT NULL, target TEXT NOT NULL, PRIMARY KEY(root, path)) WITHOUT ROWID;
 """
-"""Which links led to a file."""
+"""Migration 1: where the links lead by which files were reached."""
 
 COUNTING: Final = (
     "CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
@@ -49,7 +49,7 @@ COUNTING: Final = (
         for act in ("INSERT", "UPDATE", "DELETE")
     ),
 )
-"""What counts changes, also those of older versions that know nothing of it."""
+"""Migration 3: triggers that count changes, also those made by older versions, which know nothing of the count."""
 
 LAYOUT: Final = (
     "INSERT OR IGNORE INTO state VALUES ('layout', 0)",
@@ -65,5 +65,5 @@ LAYOUT: Final = (
         for act in acts
     ),
 )
-"""What counts changes of which images there are and where their rows lie: tags do not matter to those. New images and
-rows come with a file or a shard that is counted."""
+"""Migration 4: triggers that count changes of which images there are and where their rows lie; tags are not counted.
+New images and rows come with a file or a shard, which is."""

@@ -36,12 +36,12 @@ class Seal:
     """What stands behind the rows of an array's file."""
 
     data_bytes: int
-    """Of head and rows."""
+    """Bytes of head and rows together."""
     data_crc: int
     head: bytes | None
     """A copy of the head; None where the sums are damaged."""
     crcs: tuple[int, ...]
-    """Of each row; empty where the sums are damaged, or rows have no sums of their own."""
+    """The checksum of each row; empty where the sums are damaged, or rows have none of their own."""
     labels: Any
     """What the rows are of, as it was written; None where that is damaged."""
     sound: bool = True

@@ -97,7 +97,7 @@ def is_whole(path: Path) -> bool:
 
 
 def checksum(path: Path, *, until: int = 0) -> tuple[int, int, int]:
-    """(checksum of a file, its bytes, checksum of its first bytes `until` somewhere)."""
+    """(checksum of a file, how many bytes it has, checksum of its first `until` bytes)."""
     crc, size, first = 0, 0, 0
     with path.open("rb") as file:
         while piece := file.read(min(1 << 20, until - size) if size < until else 1 << 20):
@@ -121,5 +121,5 @@ def as_floats(stored: Array) -> npt.NDArray[np.float32]:
 
 
 def unit_of(stored: Array) -> np.float32:
-    """What the number 1 is stored as: int8 keeps numbers as shares of the largest, which is 127."""
+    """The number that a stored 1 stands for: 1/127 in int8, which stores 1.0 as 127; 1 in every other type."""
     return np.float32(1 / 127 if stored.dtype == np.int8 else 1)

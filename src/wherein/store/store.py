@@ -3,7 +3,10 @@
 manifest.json      format, roots, the layers and which encoder serves
 catalogue.sqlite   files, images, rows, tags
 shards/LAYER/N.npy immutable arrays; a row exists in the catalogue only when its data does
+kept/              what people said, and what was learnt from it
 derived/           what can be deleted and rebuilt
+copies/            second copies, with checksums, of the manifest, the catalogue and kept/
+quarantine/        damaged files that were taken out of use
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ class Store:
         self.derived = Derived.of(folder / "derived")
         self._stamp: tuple[int, int, int] | None = None
         self._mapped = WeakValueDictionary[tuple[str, int], Array]()
-        """The same as _MAPPED by layer and number: a search asks for some shards a hundred times."""
+        """Shards of this collection that are mapped, by layer and number: a search asks for some a hundred times."""
         self.refresh()
         catalogue = folder / "catalogue.sqlite"
         if self.manifest.layers and not (catalogue.is_file() and catalogue.stat().st_size):
@@ -160,7 +163,7 @@ class Store:
             self._save(replace(self.manifest, layers={**self.manifest.layers, **known}))
 
     def read_videos(self, every: float) -> None:
-        """Keep an image of a video at least `every` seconds; videos that were read otherwise are to be read again."""
+        """Keep an image of a video at least every `every` seconds; videos that were read otherwise are read again."""
         if self.manifest.every != every:
             with self.catalogue.transaction():
                 self.catalogue.unfinish_videos()

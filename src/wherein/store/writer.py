@@ -1,4 +1,4 @@
-"""The one writer of a collection: its place, and what the others are told of it."""
+"""The locks of a collection, one for its writer and one for `kept/`, and what those who wait are told of the writer."""
 
 from __future__ import annotations
 

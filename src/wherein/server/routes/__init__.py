@@ -39,7 +39,7 @@ async def library_of(request: Request) -> Library:
 
 
 async def jobs_of(request: Request) -> Jobs:
-    """The index jobs."""
+    """The jobs that index, train, push or publish."""
     found: Jobs = request.app.state.jobs
     return found
 

@@ -26,7 +26,7 @@ from wherein.values.region import Box
 router = APIRouter(tags=["annotate"])
 Set = Literal["skippable", "non-skippable"]
 LARGEST: Final = 0.3
-"""The share of the image that a region may cover at most."""
+"""The share of the image that a region may cover at most, as in the study."""
 MEMORY: Final = "memory"
 """The folder of the export with what was described from memory: data of its own, so that both can be measured."""
 NEEDED: Final = 20

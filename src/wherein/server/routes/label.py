@@ -1,4 +1,4 @@
-"""The pixel paper's labelling tool: masks of the pairs of selections, in three stages by three people."""
+"""The labelling tool of the paper on pixel retrieval: masks of pairs, in three stages by three people."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wherein.values.masks import from_rle
 
 router = APIRouter(tags=["label"])
 MOST_PIXELS: Final = 4_000_000
-"""Of a mask that is sent: the page draws at most 512 × 512."""
+"""The most pixels of a mask that is sent; the page draws at most 512 × 512."""
 
 
 class PairOut(Shape):

@@ -101,7 +101,7 @@ def review(served: ServedHere, asked: ReviewIn) -> ReviewOut:
 
 
 def sample_of(selection: str, image_ids: list[str]) -> set[str]:
-    """A tenth of a batch, at least one, drawn once for ever: whoever labels cannot know it beforehand."""
+    """A tenth of a batch, at least one, drawn by the selection's name: the same as long as its labelled images are."""
     count = min(len(image_ids), max(1, math.ceil(SAMPLE * len(image_ids))))
     return set(random.Random(selection).sample(sorted(image_ids), count))
 

@@ -37,7 +37,7 @@ from wherein.server.thumbs import jpeg
 
 router = APIRouter(tags=["search"])
 PICTURED_MOST: Final = 200
-"""Hits whose pictures are put into one file."""
+"""The most hits whose pictures are put into one file."""
 
 
 @router.post("/collections/{name}/search")
