@@ -1,13 +1,17 @@
 """Damage is found wherever it is; what can be made again is, and nothing else is touched."""
 
+import hashlib
+import json
 import os
 import random
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +20,7 @@ from typer.testing import CliRunner
 
 import wherein
 from wherein.cli import app
-from wherein.copies import COPIES, QUARANTINE
+from wherein.copies import COPIES, QUARANTINE, read_copy, write_copy
 from wherein.errors import CollectionCorrupt, CollectionError, InputError
 from wherein.store import rewriting
 from wherein.store.seals import Seal
@@ -292,6 +296,22 @@ def test_a_backup_while_others_write_and_compact_is_whole(home: Path, tmp_path: 
     finally:
         stop.set()
         writing.join()
+
+
+def test_copies_of_a_catalogue_that_was_damaged_already_are_passed_over(home: Path, before: Answers) -> None:
+    state = home / COPIES / "catalogue.json"
+    document = json.loads(read_copy(state) or b"")
+    for copy in document["copies"]:
+        path = home / COPIES / copy["name"]
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("DROP TABLE images")
+            db.commit()
+        copy["sum"] = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    write_copy(home, state.name, json.dumps(document).encode())
+    (home / "catalogue.sqlite").write_bytes(b"no database")
+    assert "was made again from what the shards say" in " ".join(wherein.mend(home))
+    with wherein.open(home) as opened:
+        assert answers(opened) == before
 
 
 # --- strangers and co-users ------------------------------------------------------------------------------

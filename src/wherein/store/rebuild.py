@@ -7,7 +7,6 @@ were written after it; without a copy, everything is. Tags are in copies only.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -103,21 +102,25 @@ def _rebuild_catalogue(folder: Path) -> list[str]:
         if part != path:
             quarantine(folder, part)
         part.unlink(missing_ok=True)
-    copies = sound_copies(folder)
-    said = "was made again from what the shards say; tags were lost"
-    if copies:
-        temporary = path.with_name(f"{path.name}.tmp")
-        shutil.copyfile(folder / COPIES / str(copies[0]["name"]), temporary)
-        write_durably(path, temporary.read_bytes())
-        temporary.unlink()
-        said = "came back from its copy"
-    with closing(Catalogue(path)) as catalogue:
-        if copies and catalogue.flaws():
-            catalogue.close()
-            path.unlink()
-            return _rebuild_catalogue(folder)
-        replayed = _replay(folder, catalogue)
-        secure(folder, catalogue)
+    said, replayed = "", 0
+    for copy in [*sound_copies(folder), None]:  # a copy may be of a catalogue that was damaged already
+        path.unlink(missing_ok=True)
+        if copy is not None:
+            write_durably(path, (folder / COPIES / Path(str(copy["name"])).name).read_bytes())
+        try:
+            with closing(Catalogue(path)) as catalogue:
+                if copy is not None and catalogue.flaws():
+                    continue
+                replayed = _replay(folder, catalogue)
+                secure(folder, catalogue)
+        except CollectionError:
+            if copy is None:
+                raise
+            continue
+        said = (
+            "came back from its copy" if copy is not None else "was made again from what the shards say; tags were lost"
+        )
+        break
     notes = [f"catalogue.sqlite: was damaged or lost, and {said}"]
     notes += [f"{replayed} shards were taken in again by what they say they hold"] if replayed else []
     return notes + ([f"what the catalogue held before is in {aside.relative_to(folder).as_posix()}"] if aside else [])
