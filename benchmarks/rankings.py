@@ -83,8 +83,8 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         encoder = f"onnx:{as_onnx_folder(Path(temporary) / 'towers')}"
-        for folder in given.folders:
-            compare_in(folder.absolute(), Path(temporary) / folder.name, encoder, given)
+        for number, folder in enumerate(given.folders):
+            compare_in(folder.absolute(), Path(temporary) / str(number), encoder, given)
 
 
 def compare_in(folder: Path, place: Path, encoder: str, given: argparse.Namespace) -> None:

@@ -1,1 +1,1 @@
-"""The benchmark kit: datasets/ → run → metrics → report. It drives the calls a user has; no private path."""
+"""The benchmark kit: data → run → metrics → report. It searches by the calls that a user has, and by no others."""

@@ -44,7 +44,7 @@ def _svg(width: float, height: float, parts: Sequence[str], *, label: str) -> st
 
 
 def bars(values: Mapping[str, float], *, label: str, groups: Sequence[str] = ()) -> str:
-    """Horizontal bars in the order given; `groups` colours them by the first word of their label."""
+    """Horizontal bars in the order given; `groups` are beginnings of labels, each with a colour of its own."""
     most = max(values.values(), default=0) or 1
     parts = []
     for row, (name, value) in enumerate(values.items()):

@@ -27,6 +27,7 @@ from wherein.bench.subregion.dataset import FRAME_WH
 from wherein.errors import DataError
 
 LOWER_IS_BETTER: Final = ("rank", "MNR", "MedR")
+"""Figures of ranks; they are also printed as they are, not in percent."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Run:
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """What it was run on and with which options, defaults in words."""
+        """The folder of its data and its options; those that were not given have their defaults."""
         declared = declared_options(self.evaluation.benchmark) if self.evaluation.benchmark in TASKS else ()
         words = {one.name: one.default for one in declared if one.default is not None and not one.only_adds_figures}
         return {"data": self.asked.get("data"), **words, **self.asked.get("options", {})}

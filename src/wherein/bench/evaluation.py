@@ -32,9 +32,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A scored prediction: `scores` is the JSON document, all figures are fractions in [0, 1].
+    """A scored prediction: `scores` is the JSON document; its figures are fractions, but for ranks, counts and costs.
 
-    `conditions` are the split and protocol it was measured under; `reference` the papers' tables of the same ones.
+    `conditions` are the split, protocol and other options that it was measured under; `reference` are the papers'
+    tables of the same conditions.
     """
 
     benchmark: str

@@ -16,7 +16,8 @@ from wherein.bench.report import json_safe, reference_notes, reference_tables, r
 from wherein.bench.tables import OWN_TABLE, Table, figure, is_plain, summary_rows, tables, variant_tables
 
 MOST_COLUMNS: Final = 16
-"""As many as the widest table of the four papers has methods (FORB's Table 4 and its like), and a few more."""
+"""Columns that still fit a page: FORB's tables have 12 methods. Wider ones, such as pixel retrieval's Table 1 with 27,
+are shown with one row a method."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from wherein.values.masks import box_mask, mask_box, resized
 from wherein.values.region import iou
 
 AT_ONCE: Final = 10
-"""Images that are located by one search: as many as every step looks at (a learned matcher compares ten)."""
+"""Images that are located by one search: as many as each step looks at, at least (`LEARNED_VERIFIED` of
+`wherein.search.verification` is ten)."""
 
 
 def located(search: Search, query: Query, hits: Sequence[Hit], wanted: Sequence[str], *, timed: bool) -> dict[str, Hit]:

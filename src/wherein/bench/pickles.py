@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from wherein.errors import DataError
 
 MAX_DEPTH = 64
-"""Lists within lists at most, so that no file can exhaust the stack, which ends at about 1,000."""
+"""Containers within containers, at most: far below Python's default limit of 1,000 calls within calls."""
 _PLAIN_KINDS = "biufcSU"
 _HEADERS: Final = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-"""How arrays say what they hold, by the name of their type."""
+"""What reads the header of an .npy file, by the version of its format."""
 
 
 class _Refused(Exception):

@@ -34,7 +34,7 @@ _WORDS: Final = {
     ("protocol", "official"): "official scoring",
 }
 MILLION: Final = 1_000_000
-"""R1M has 1,001,001 images: as many distractors make a run one of the large protocol."""
+"""Distractors from which a run counts as one with R1M, which has 1,001,001 images."""
 
 _DEFAULTS: Final = {
     "searchad": {"split": "val", "modality": "language"},

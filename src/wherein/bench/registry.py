@@ -1,4 +1,4 @@
-"""Every benchmark that can be run, one file per kind; a task is loaded by its benchmark's name."""
+"""Every benchmark that can be run: its name → the class of its task, which is imported when it is loaded."""
 
 from importlib import import_module
 from pathlib import Path

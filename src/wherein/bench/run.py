@@ -7,6 +7,8 @@ Everything is under one folder, and a run that was stopped goes on where it was:
     predictions/     official formats          scores.json   the figures
     evaluation.json  every query's share       report.html   to look at
     training/        what was learnt first, where that was asked for
+    queries/         query images made smaller, where that was asked for
+    setup.ndjson     seconds that indexing took
 """
 
 import hashlib
@@ -30,7 +32,7 @@ from wherein.errors import DataError
 from wherein.models import load
 
 FORMAT: Final = 1
-"""The version of a run that is kept; another is begun anew."""
+"""The version of what a run writes; a folder with a run of another version is refused."""
 
 
 @dataclass(frozen=True)

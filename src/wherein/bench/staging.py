@@ -1,4 +1,6 @@
-"""A folder of links to exactly the images a benchmark searches: nothing else is indexed, nothing is copied.
+"""A folder of links to exactly the images a benchmark searches, so that nothing else is indexed.
+
+Images are copied only where they are to be made smaller, or where the disk has no links.
 
 `staged.json` beside it says which images these are. It is written first, so that a stopped run goes on, and another run
 is refused before it changes anything.

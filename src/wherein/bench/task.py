@@ -41,7 +41,7 @@ class Search(Protocol):
     ) -> Ranking:
         """Hits, best first; only images with all the `tags`, and of those `among`, where given.
 
-        The time is counted unless the search serves the protocol and not the user.
+        With `timed` its time counts as that of the method; a search that only the protocol needs does not count.
         """
         ...
 
@@ -102,7 +102,7 @@ COMMON: Final = (LONGEST_SIDE, OVERLAPS)
 PROTOCOL: Final = BenchOption(
     "protocol", "how it is scored", choices=PROTOCOLS, default=PROTOCOLS[0], only_adds_figures=True
 )
-"""Whose rules are scored by."""
+"""By whose rules a run is scored: those of the official evaluator, or the paper's."""
 DISTRACTORS: Final = BenchOption("distractors", "search the images of this folder as well", Kind.FOLDER)
 PERTURB: Final = BenchOption(
     "perturb",
@@ -194,7 +194,8 @@ class Trained:
     encoder: str
     """The encoder to index with."""
     archive: bytes | None
-    """What the searched collection takes in first."""
+    """What was trained, as `export_trained` gives it, for the searched collection to take in; None where the encoder
+    itself was fine-tuned."""
     notes: tuple[str, ...] = ()
 
 
@@ -214,7 +215,7 @@ class Task(ABC):
         return True
 
     def train(self, _home: Path, _method: str, _watch: Callable[[str, int, int], None], /) -> "Trained | None":
-        """Learn below a folder what the run searches with, where that is asked for."""
+        """Learn what the run searches with, in a folder, where that is asked for; None where nothing is learnt."""
         return None
 
     @abstractmethod

@@ -31,7 +31,7 @@ LEAST: Final = 0.999
 LEAST_INT8: Final = 0.95
 """The same of a pair in 8 bits, which is smaller and rounder."""
 OPSET: Final = 17
-"""The newest operator set that every onnxruntime since 1.14 runs."""
+"""An operator set that every onnxruntime since 1.14 runs."""
 RESAMPLING: Final = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
 """Pillow's filters in the order of their numbers, by which preprocessing is described."""
 _TEXTS: Final = ("a red tree", "Two dogs on a beach, seen from above.", "", "a photo of something " * 40)

@@ -28,7 +28,7 @@ from wherein.files import expanded
 from wherein.images.image import Image
 
 SETTINGS: Final[dict[str, Any]] = {"mean": [0.0] * 3, "std": [1.0] * 3, "side": 480, "query_side": 800}
-"""What a folder may say in its `settings.json`, and what holds where it does not: pixels as they are, and the sides of
+"""What a folder may say in its `features.json`, and what holds where it does not: pixels as they are, and the sides of
 `rootsift`."""
 
 

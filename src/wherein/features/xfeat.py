@@ -21,6 +21,6 @@ class XFeat(Learned):
         return package.XFeat(weights=weights, top_k=self.most)
 
     def run(self, network: Any, pixels: Any, *, most: int) -> tuple[Any, Any]:
-        """As many a pixel at every size."""
+        """The `most` strongest, a number that grows with the pixels of the image."""
         found = network.detectAndCompute(pixels, top_k=most)[0]
         return found["keypoints"], found["descriptors"]

@@ -15,7 +15,7 @@ from wherein.images.image import Image
 STORED_SCALES: Final = (2.0, 2**0.5, 1.0, 0.5**0.5, 0.5, 0.125**0.5, 0.25)
 """The FORB study's seven sizes of a searched image."""
 QUERY_SCALES: Final = (0.5**0.5, 1.0, 2**0.5)
-"""The FORB study's: seven of a searched image, three of an example."""
+"""The FORB study's three sizes of an example image."""
 
 
 def levels(image: Image, scales: tuple[float, ...]) -> list[Image]:

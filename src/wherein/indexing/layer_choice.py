@@ -109,7 +109,7 @@ def _kinds_of(manifest: Manifest, encoder: str) -> list[str]:
 
 
 def _is_shared(kind: str) -> bool:
-    """Whether a layer is made without the encoder, or by a package that is gone: then it is told, whatever made it."""
+    """Whether a layer is made without the encoder. One of a package that is gone counts too, so that it is reported."""
     try:
         return not open_kind(kind).needs_encoder
     except InputError:

@@ -32,7 +32,7 @@ TRIES: Final = 3
 _STORE_BYTES: Final = 512 << 20
 """Shared memory of a Ray that is started here: a hundred chunks."""
 _WAIT_SECONDS: Final = 1.0
-"""How often it is looked whether anybody wants the work stopped."""
+"""How long one wait for workers lasts at most, so that the work can be stopped in between."""
 _LISTENS_SECONDS: Final = 5.0
 """How long a cluster may take to accept a connection."""
 _ENDS_WORKERS: Final = "the process that read it ended each time; the file may be harmful"
@@ -289,7 +289,10 @@ def _accelerated(stages: Stages) -> bool:
 
 
 def _ray() -> Any:
-    """The library, told before it is loaded that nothing is to be reported to its makers."""
+    """The library, told before it is loaded to report nothing to its makers.
+
+    It is also told to leave the variables that name visible GPUs as they are for workers that get none.
+    """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray

@@ -32,7 +32,7 @@ from wherein.values.address import Location, inside
 from wherein.values.records import MEMORY_ROOT, AddReport, FileRecord, ImageRecord, Progress, Skip
 
 _LOG: Final = logging.getLogger("wherein.indexing")
-_COMMIT_FILES: Final = 1024  # whose rows wait in memory until then: some 100 MB of `mini`'s
+_COMMIT_FILES: Final = 1024  # files whose rows wait in memory for a commit: some 100 MB of `mini`'s
 _COMMIT_SECONDS: Final = 3.0
 """Seconds after which a commit is made: all that a kill loses. One of 400 images takes a tenth of a second."""
 _EXTRAS: Final = ("av", "pillow_heif", "rawpy")

@@ -1,4 +1,4 @@
-"""`cells`: the mean patch of each sixth of the image at full width, of which the cells of every grid are made."""
+"""`cells`: the mean patch of each of 6 × 6 places of the image, of which the cells of every grid are made."""
 
 from __future__ import annotations
 

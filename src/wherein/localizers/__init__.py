@@ -28,7 +28,7 @@ Heatmap = Floats
 """float32 (h, w) in [0, 1]: how likely each place shows what is sought."""
 
 KEYPOINTS: Final = ("points", "hull", "warp")
-"""Those that go by local features."""
+"""The localizers that go by local features."""
 SEGMENTER: Final = "onnx"
 """The word of a segmenter that the user has exported: `onnx:FOLDER`."""
 
@@ -64,7 +64,7 @@ class Sought:
     vectors: Floats
     """(m, c) texts and whole examples"""
     avoided: Floats
-    """(a, c)"""
+    """(a, c) what is not meant"""
     patches: tuple[Example, ...] = ()
     dense: tuple[Example, ...] = ()
     not_patches: tuple[Example, ...] = ()

@@ -98,7 +98,7 @@ def _numbers(picture: Pixels) -> npt.NDArray[np.int64]:
 
 
 def _spread(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Shares (BINS³,), each colour lending a quarter to its two neighbours in every channel."""
+    """Shares (BINS³,), each colour lending a quarter to either of its two neighbours in every channel."""
     table = np.asarray(counts).reshape(BINS, BINS, BINS)
     for axis in range(3):
         padded = np.pad(table, [(1, 1) if other == axis else (0, 0) for other in range(3)], mode="edge")

@@ -17,7 +17,7 @@ THRESHOLD: Final = 0.4
 """Heat from which a pixel belongs to the thing, or three quarters of the peak where nothing is so hot. Chosen by
 hand."""
 RADIUS: Final = 1 / 32
-"""Of the longer side."""
+"""The radius of the guided filter, as a share of the longer side."""
 COARSE_SIDE: Final = 256
 """The longer side of a mask where no thumbnail is kept: that of thumbnails."""
 _LEAST_HEAT: Final = 0.1

@@ -62,7 +62,7 @@ class PairLocalizer:
 
 
 class ShotLocalizer:
-    """`onnx-shot:`: the mask that a one-shot segmenter draws, the largest of all examples."""
+    """`onnx-shot:`: the mask that a one-shot segmenter draws; of several examples, the highest value at each place."""
 
     def __init__(self, word: str) -> None:
         self._path = _graph_of(word, "segment.onnx")

@@ -28,7 +28,7 @@ from wherein.localizers.support import SupportLocalizer
 from wherein.values.region import Box
 
 SIDE: Final = 1024
-"""Where the encoder leaves its size open."""
+"""Pixels of a side of the encoder's input where its graph leaves that open: as many as Segment Anything has."""
 MEAN: Final = (123.675, 116.28, 103.53)
 """The mean of ImageNet's pixels, which Segment Anything subtracts."""
 STD: Final = (58.395, 57.12, 57.375)

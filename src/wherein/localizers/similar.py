@@ -13,8 +13,7 @@ SAME_PICTURE: Final = 0.65
 """How like their nearest patch of an example the patches of the same picture are on average: 0.70 and more after strong
 compression, halving, cropping or mirroring, 0.55 and less in other pictures (14 photographs, `mini`)."""
 OTHER_PICTURE: Final = 0.4
-"""How like their nearest patch of an example the patches of another picture are on average; up to here it is
-another."""
+"""Likeness with its nearest patch of an example up to which a patch of the same picture gets no heat."""
 
 
 class SimilarLocalizer:
@@ -54,7 +53,7 @@ def seen_again(sought: Sought, scene: Scene) -> Heatmap | None:
 
 
 def stretched(scores: Floats) -> Heatmap:
-    """Scores as heat: 0 at the mean and below, 1 at the best; nothing where all are alike."""
+    """Scores as heat: 0 at the mean and below, 1 at the best; all alike are 1 above a score of 0.5, else 0."""
     usual, best = float(scores.mean()), float(scores.max())
     if best - usual < 1e-6:
         return np.full(scores.shape, 1.0 if best > 0.5 else 0.0, np.float32)

@@ -15,9 +15,10 @@ from wherein.values.masks import mask_box, resized
 from wherein.values.models import is_segmenter
 
 BAND: Final = 1 / 64
-"""How far an edge is looked for, of the image's longer side: half of what a heatmap is given; a person drew this."""
+"""How far an edge is looked for, as a share of the image's longer side: half of `RADIUS` of `wherein.localizers.edges`,
+since what a person drew is nearer to the edge than a heatmap."""
 WINDOW: Final = 3
-"""The filter's radius, of that way: an edge two steps away is found with three, and not with less."""
+"""The filter's radius, in multiples of BAND: an edge two of them away is found with three, and not with less."""
 ROUNDS: Final = 3
 """Each moves the edge a part of the way; after three none moved any further."""
 FIRM: Final = 0.5

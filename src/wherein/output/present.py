@@ -101,7 +101,7 @@ def visible(name: str) -> str:
 
 
 def write_page(ranking: Ranking, path: Path, *, thumb_of: ThumbOf) -> None:
-    """A self-contained HTML page: every hit with its thumbnail, its score and, where known, its box."""
+    """A self-contained HTML page: every hit with its thumbnail and, where known, its confidence and outline or box."""
     strong, weaker = ranking.strong, ranking.weaker
     figures = "\n".join(_figure(number, hit, thumb_of(hit.image_id)) for number, hit in enumerate(strong, 1))
     about = "" if ranking.expected is None or not strong else f" · {ranking.expected}"

@@ -22,7 +22,7 @@ from wherein.arrays import Floats, unit
 from wherein.search.head import Marks, average_precision
 
 RANK: Final = 32
-"""Directions that a move may have: enough for as many labels, a sixteenth of what an embedding has numbers."""
+"""Directions that a move may have: enough for as many labels, and a sixteenth of the 512 numbers of `mini`."""
 RATE: Final = 0.003
 """How far Adam steps; the moves of underwater photographs stop getting better after 30 to 100 such steps."""
 STEPS: Final = (10, 20, 40, 80, 160)
@@ -35,7 +35,7 @@ with this half a point at most, in fourteen trainings on three sets (`benchmarks
 FOLDS: Final = 5
 """Parts that are held out in turn, at most."""
 SHARPNESS: Final = 2.0
-"""How much a score counts in the contrast, in standard deviations of all scores."""
+"""Scores are scaled to this standard deviation before the contrast: the larger, the sharper it tells them apart."""
 
 OnStep = Callable[[int, int], None]
 

@@ -3,8 +3,8 @@
 Image-text contrast and image-text matching: a label's texts should score its images above others and the other way
 round, and each pair of a text and an image is right or wrong by itself. Where boxes are known, what is in them is an
 image too, which the paper left for later. A label's support set are its texts. Training ends when held-out images have
-not got better for PATIENCE rounds, and the best round is kept. After each round everything is on disk, without pickles,
-so that a training that was stopped goes on and gives the same numbers.
+not got better for `Recipe.patience` rounds, and the best round is kept. After each round everything is on disk, without
+pickles, so that a training that was stopped goes on and gives the same numbers.
 """
 
 from __future__ import annotations
@@ -28,28 +28,30 @@ from wherein.search.head import Marks, average_precision
 from wherein.training.towers import Towers, towers_of
 
 PARTS_HELD_OUT: Final = 5
-"""One image in so many is held out, where each label keeps two; else the number of rounds is fixed."""
+"""One whole image in so many is held out, by chance; none where a label has fewer than FEW right examples."""
 FEW: Final = 8
-"""Right examples of the rarest label below which nothing is held out."""
+"""Right examples of the rarest label below which nothing is held out, and the number of rounds is fixed: with four,
+a held-out fifth chose worse rounds than that (docs/results/fine-tuning.md)."""
 OnStep = Callable[[int, int], None]
 SHARPNESS: Final = 20.0
-"""How much a cosine with a usual text counts where what was known is kept."""
+"""Factor of cosines with usual texts in the loss that keeps what the model knew; the contrast starts with the same."""
 _STATE: Final = "state.{}.safetensors"
-"""Named by its round, and by the history, which is written after it: both are of one moment."""
+"""The file of the weights and the optimizer after a round, by its number. The history, written after it, names the
+round, so that both are of one moment."""
 _HISTORY: Final = "history.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a model is fine-tuned. The paper names its losses and no numbers: `fixed_rounds` and `keep` were chosen among
-    five pairs on `mini` and underwater photographs (`benchmarks/fine_tuning.py`), the others are usual ones."""
+    """How a model is fine-tuned. The paper names its losses and no numbers: `fixed_rounds` and `keep` were chosen with
+    `mini` on underwater photographs (docs/results/fine-tuning.md), the others are usual ones."""
 
     rate: float | None = None
-    """Of AdamW; None takes what the kind of model is used to."""
+    """The learning rate of AdamW; None takes that of the kind of model (`Towers.rate`)."""
     rounds: int = 8
     """Times that every image is seen, at most."""
     fixed_rounds: int = 4
-    """The same where too few examples are there to hold some out."""
+    """Times that every image is seen where too few examples are there to hold some out."""
     patience: int = 2
     """Rounds without a gain after which training ends."""
     batch: int = 16
@@ -57,12 +59,12 @@ class Recipe:
     """What matching counts beside the contrast."""
     decay: float = 0.01
     keep: float = 2.0
-    """What it costs to move images and texts among usual ones (`wherein.search.bank`), beside the contrast. With 0, R@1
-    of captions fell from 47.9 to 21; with 20, as little was learnt as forgotten."""
+    """What it costs to move images and texts among usual ones (`wherein.search.bank`), beside the contrast. With 0,
+    and steps four times as long, R@1 of captions fell from 47.9 to 21; with 20, as little was learnt as forgotten."""
     usual: int = 256
-    """Texts of the bank that say where an image is."""
+    """Usual texts by which it is seen whether an image has moved: at least so many, evenly from the bank."""
     kept_texts: int = 16
-    """Those that are embedded anew in each step."""
+    """Usual texts that are embedded anew in each step, drawn by chance, to see whether they have moved."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,9 +20,9 @@ from wherein.errors import SpecError
 
 _WHAT: Final = "training of the kind full"
 _FLOAT: Final = 1
-"""FLOAT among ONNX's types."""
+"""The number of float32 among ONNX's types."""
 _LARGEST_INT32: Final = float(2**31 - 2**7)
-"""The largest that both int32 and float32 have."""
+"""The largest integer that int32 and float32 can both hold exactly."""
 _LEARNT_BY: Final = ("Conv", "Gemm", "MatMul", "LayerNormalization", "Add")
 """The operators whose stored inputs are weights; tables of words and constants stay as they are."""
 

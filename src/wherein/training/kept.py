@@ -2,8 +2,8 @@
 
 The card names its files, which say their own checksums, and is written last: what has no card was never finished, and
 what had the name before serves until then. Card and numbers have copies (`wherein.copies`). While something is being
-trained, what is done so far lies in `derived/training/NAME.npz`, named by what it is made of, so that the same training
-goes on from there.
+trained, what is done so far lies in `derived/training/NAME.DIGEST.npz`, the digest of settings and data, so that the
+same training goes on from there; of a fine-tuning, in a folder of that name.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _NUMBERS: Final = "numbers.npz"
 MODEL: Final = "model"
 """The folder of a fine-tuned model in an archive; kept ones have the checksum of their list of files behind it."""
 _FILES: Final = "files"
-"""The entry of a kept card that names its files; older versions had one name for all."""
+"""The entry of a kept card that names its files. Cards of older versions lack it: their files have the names below."""
 _NAMED_BEFORE: Final = {"numbers": _NUMBERS, "model": MODEL}
 _LARGEST: Final = 512 << 20
-"""Bytes that a file of numbers may unpack to: a thousand labels of a large encoder are a hundredth of that."""
+"""Bytes that an archive that is taken in may unpack to: a thousand labels of a large encoder are a hundredth of it."""
 
 
 def check_name(name: str, encoder: str) -> None:

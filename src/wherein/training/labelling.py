@@ -27,19 +27,19 @@ from wherein.values.records import Filter
 from wherein.values.training import LABEL_PREFIX
 
 _BLOCK: Final = 8192
-"""Images whose embeddings are read at once: 16 MB of a large encoder."""
+"""Images whose embeddings are read at once: 16 MB of `mini`'s 512 numbers each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scored:
-    """What one label says of images: their keys, the cosines with its vector, and log odds, where they are known."""
+    """What one label says of images: their keys, the cosines with its vector, and confidences, where it has some."""
 
     keys: Ints
     cosines: Floats
     confidences: Floats | None
 
     def unsure_first(self) -> Ints:
-        """The order in which a person should look: nearest to even odds; by the score where there are none."""
+        """The order in which a person should look: nearest to a confidence of 0.5; without any, by the score."""
         if self.confidences is None:
             return np.asarray(np.argsort(-self.cosines, kind="stable"), np.int64)
         return np.asarray(np.argsort(np.abs(self.confidences - 0.5), kind="stable"), np.int64)

@@ -97,8 +97,8 @@ class Learning:
 
         What was answered in reviews counts too; the source `again` trains NAME as it was trained before. `kind` is a
         `head` (labels, in seconds, on stored embeddings), an `adapter` (texts and examples are understood as they are
-        used here), or `full` (the model itself, with torch; index with it afterwards). What is learnt stays where it
-        stops, by an error that `on_progress` raises or from outside, and the same call goes on from there.
+        used here), or `full` (the model itself, with torch; index with it afterwards). Where it is stopped, by an error
+        that `on_progress` raises or from outside, what is learnt so far stays, and the same call goes on from there.
         """
         if kind not in KINDS:
             raise InputError(f"kind {kind!r}: give one of {', '.join(KINDS)}.")
@@ -137,8 +137,9 @@ class Learning:
             learn = self._trained_head if kind == "head" else self._trained_adapter
             trained, numbers = learn(card, base, examples, rows, usual=table, on_progress=on_progress)
         numbers |= as_numbers(examples)
+        trained = replace(trained, seconds=round(time.perf_counter() - started, 3))
         with self._store.keeping():
-            self._here.save(replace(trained, seconds=round(time.perf_counter() - started, 3)), numbers, model=model)
+            self._here.save(trained, numbers, model=model)
         if model is not None:
             shutil.rmtree(model.parent, ignore_errors=True)
         return trained

@@ -35,7 +35,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Which hits of a query are right, and which are wrong; None: all others are."""
+    """Which hits of a query are right, and which are wrong; where `wrong` is None, all others are."""
 
     query: Query
     right: frozenset[str]
@@ -63,8 +63,8 @@ class Calibration:
     right: int
     wrong: int
     curve: Curve | None
-    """The curve of queries that share no word with the judged ones; None while too little is judged: JUDGED_LEAST
-    right and wrong hits where no curve is shipped."""
+    """The curve of queries that share no word with the judged ones; None where no curve is shipped and fewer
+    than JUDGED_LEAST right hits, or as few wrong ones, are judged."""
     changed: str = ""
     """What the last judgements changed, in one sentence."""
     step: int = 0

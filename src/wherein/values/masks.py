@@ -142,7 +142,7 @@ def from_rle(rle: Rle) -> Mask:
 
 
 def _packed(counts: Sequence[int]) -> str:
-    """COCO's string: each run, from the third on as its difference to the last of its kind, 5 bits a character."""
+    """COCO's string: each run, from the fourth on as its difference to the last of its kind, 5 bits a character."""
     text = []
     for number, run in enumerate(counts):
         value = run - counts[number - 2] if number > 2 else run

@@ -22,7 +22,7 @@ TILED_ASPECT: Final = 3.0
 """An image that is so many times longer than wide is tiled too, where its shorter side fills an encoder's input. Chosen
 by hand."""
 TILE_SIDE: Final = 4096
-"""The side of a tile, in pixels: half of TILED_LONG_SIDE, so that what is tiled has at least two tiles a side."""
+"""The side of a tile, in pixels: half of TILED_LONG_SIDE, so that what is tiled has at least two tiles."""
 TILES_MOST: Final = 64
 """Tiles of one image at most; where more would be needed, they are larger: each is encoded, so that the longest
 image costs as much as 64 others."""

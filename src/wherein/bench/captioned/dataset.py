@@ -20,7 +20,7 @@ LANGUAGES: Final = (
     "ko", "mi", "nl", "no", "pl", "pt", "quz", "ro", "ru", "sv", "sw", "te", "th", "tr", "uk", "vi", "zh",
 )  # fmt: skip
 OLDER: Final = {"he": "iw"}
-"""Codes that copies of the captions use for a language instead."""
+"""A language's code → the older one that some copies of the captions use."""
 
 FOLDERS: Final = (".", "images", "flickr30k-images", "flickr30k_images", "coco")
 CAPTION_FILES: Final = ("captions.jsonl", "xm3600/captions.jsonl", "web_captions.jsonl")

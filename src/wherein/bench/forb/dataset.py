@@ -143,9 +143,11 @@ def _database(folder: Path) -> tuple[tuple[str, ...], dict[str, int]]:
 
 
 OUT_OF_DOMAIN: Final = "out_of_domain.ndjson"
-"""Beside the results: what images of other domains find in the whole database; ours, the paper plans such queries."""
+"""A file beside the results: what images of other domains find in the whole database. FORB has no such file: its paper
+only plans such queries."""
 
 BEFORE: Final = "_before_reranking"
+"""How the keys end under which results keep what they had before re-ranking."""
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class ForbTask(Task):
         """Write the two result files of each object and score them as the official evaluator does."""
         answers.out.mkdir(parents=True, exist_ok=True)
         numbers = {name: number for number, name in enumerate(self.dataset.database)}
-        # Added distractors count behind the database.
+        # Images that are not of the database count behind it.
         listed = [numbers.get(image_id, len(numbers)) for image_id in answers.image_ids]
         for name in self.dataset.objects:
             queries = [query for query in self.dataset.queries if query.object == name]

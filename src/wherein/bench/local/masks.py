@@ -74,7 +74,7 @@ def _relevant(kept: Mapping[str, Any]) -> list[int]:
 
 
 def score_masks(benchmark: str, clips: Sequence[Clip], answers: Answers) -> Evaluation:
-    """Image ranking and pixels together; AP is trapezoidal, as in the benchmark this set stands for."""
+    """Image ranking and pixels together; AP is trapezoidal, as in pixel retrieval (`proxford`)."""
     kept = [answers.kept[clip.name] for clip in clips]
     boxes, masks = ([_located(one, column=column) for one in kept] for column in (0, 1))
     ap = np.array([_image_ap(query) for query in boxes])

@@ -19,7 +19,7 @@ CITIES: Final = {"proxford": "oxford", "prparis": "paris"}
 # Queries the official mAP skips without taking them out of its denominator.
 SKIPPED: Final = {"proxford": frozenset({56, 63}), "prparis": frozenset({57, 59})}
 
-LARGEST_COORDINATE: Final = 2**14  # a canvas larger than this would not fit in memory
+LARGEST_COORDINATE: Final = 2**14  # pixels; a mask of that width and height takes 256 MB
 
 QUERY_MASKS: Final = ("query_masks", "query_labels")
 """Folders of the outlines of queries: NUMBER or IMAGE, as a labelme file or as a PNG."""

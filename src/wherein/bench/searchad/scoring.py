@@ -16,7 +16,7 @@ from wherein.bench.searchad import dataset as searchad
 from wherein.errors import DataError
 
 DEPTHS: Final = (5, 25, 100)
-"""The depths of the paper's precision and recall."""
+"""The depths of precision: P@5, P@25 and P@100."""
 
 
 @dataclass

@@ -14,11 +14,12 @@ from wherein.models import untrained_grounding_dino
 DEPTH: Final = 1000
 """How many images an index is asked for: the paper does not say; what lies deeper counts as not found."""
 DETECTOR_HW: Final = (800, 1333)
-"""The size that Grounding DINO looks at an image of a car's camera in."""
+"""Height and width of the images that the detector is timed on: as large as Grounding DINO's own preprocessing makes
+them, at most."""
 _PROMPT: Final = (101, 1037, 11190, 1012, 102)
-"""`a cow .` as its tokenizer numbers it: a short prompt, such as a label of SearchAD is."""
+"""`a cow .` in the numbers of the detector's tokenizer: a prompt as short as the labels of SearchAD are."""
 _TIMED: Final = 2
-"""Images that a detector is timed on, after one that is not: seconds each, and much alike."""
+"""Images that a detector is timed on, after one that is not: each takes seconds, and all take about as long."""
 
 Rankings = dict[str, list[str]]
 """Label → image_ids, best first."""

@@ -24,7 +24,7 @@ from wherein.errors import DataError, SpecError
 
 KINDS: Final = ("head", "adapter", "full")
 NAME: Final = "searchad"
-"""What is trained is called so: `mini:searchad`."""
+"""The name under which it is trained, so that a method names it: `mini:searchad`."""
 Annotations = Mapping[str, Sequence[tuple[str, tuple[float, ...]]]]
 
 
@@ -82,7 +82,7 @@ def train(
     seed: int,
     watch: Callable[[str, int, int], None],
 ) -> Trained:
-    """Learn from the train split in a collection below `home`, where that is not done; how to search with it."""
+    """Learn from the train split in a collection below `home`, unless that is done already; how to search with it."""
     parsed = Method.parse(method)
     annotations = taught_images(searchad.read_annotations(root, "train"), unseen)
     stage = Stage({image: root / image for image in annotations}, home / "images")

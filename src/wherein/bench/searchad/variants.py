@@ -11,7 +11,7 @@ from wherein.bench.searchad import dataset as searchad
 from wherein.bench.task import Answers, Variant
 
 TOP: Final = 50
-"""First images of a label that confusion is counted in: those of Figure 11."""
+"""First images of a label that confusion is counted in, as many as in the SearchAD paper's Figure 11."""
 
 
 def variants(root: Path, split: str, answers: Answers, *, options: Variant) -> dict[str, Any]:
