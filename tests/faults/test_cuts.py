@@ -47,7 +47,10 @@ def test_a_change_cut_between_any_two_calls_loses_nothing(home: Path, shim: Path
     shutil.copytree(home, before)
     inodes = {path.stat().st_ino: path for path in home.rglob("*") if path.is_file()}
     calls = recorded(shim, home, PROGRAM, str(home), name)
-    assert any(call.what == "W" and call.data[:4] == b"\x37\x7f\x06\x82" for call in calls), "SQLite's log is not seen"
+    written = [call.data[:4] for call in calls if call.what == "W"]
+    assert written
+    if name != "train":  # which changes no table
+        assert b"\x37\x7f\x06\x82" in written, "SQLite's log is not seen"
     draw = random.Random(name)
     points = sorted(draw.sample(range(1, len(calls)), min(len(calls) - 1, size(2, 40))))
     ways: tuple[How, ...] = get_args(How) if size(0, 1) else ("some",)
