@@ -127,8 +127,8 @@ def test_mini_is_fine_tuned_stopped_gone_on_with_and_searched(tmp_path: Path) ->
         seen = list[Progress]()
         card = collection.train("stripes", kind="full", on_progress=seen.append)
         assert (card.spec, card.kind) == ("mini:stripes", "full")
-        assert seen[1].done > 0  # it went on after the rounds that were whole
-        assert "Usual texts keep a cosine of 0.9" in " ".join(card.notes)
+        assert {one.done for one in seen} == {0, 3, 4}  # it went on after the rounds that were whole
+        assert "Usual texts keep a cosine of " in " ".join(card.notes)
         with pytest.raises(wherein.WhereinError, match="wherein index --encoder mini:stripes"):
             collection.search("zebra crossing", method="mini:stripes")
         before = [hit.image_id for hit in collection.search("zebra crossing", k=8, min_confidence=0)]
