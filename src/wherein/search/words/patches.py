@@ -147,7 +147,7 @@ class _Under:
         under = ask.under(hw, tile)
         down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
         shares = under[down, across]
-        usual = None if ask.usual is None else ask.usual[down, across].reshape(shares.size, -1)
+        usual = None if ask.usual is None else ask.usual[down, across].reshape(shares.size, ask.usual.shape[-1])
         return cls(ask, down, across, shares, usual, take_best, tile)
 
     @property
