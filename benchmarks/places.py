@@ -62,7 +62,7 @@ made-up embeddings (layers of `mini`), taking turns query by query in processes 
 they choose. Milliseconds on the clock (of the processor) of one search by text for 20 hits from Python, confidence and
 counts included, the median of nine after the first. Before is d68ec77, the commit before this work, whose confidence
 was one curve over scores; “without confidence” is this version without any. Factors are of the clock (of the
-processor); other work ran on both cores at a lower priority, which delays the second thread of short searches most.
+processor).
 """
 
 
