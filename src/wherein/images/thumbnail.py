@@ -7,7 +7,7 @@ from typing import Final
 
 import PIL.Image
 
-from wherein.images.image import Image
+from wherein.images.image import Image, Pixels
 
 THUMB_SIDE: Final = 256
 """The longer side of a thumbnail, in pixels."""
@@ -17,9 +17,13 @@ THUMB_QUALITY: Final = 80
 
 def thumbnail(image: Image) -> bytes:
     """A small JPEG, its longer side at most THUMB_SIDE."""
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(as_small(image)).save(buffer, "JPEG", quality=THUMB_QUALITY)
+    return buffer.getvalue()
+
+
+def as_small(image: Image) -> Pixels:
+    """The pixels of an image in the size of its thumbnail."""
     width, height = image.size_wh
     scale = min(1.0, THUMB_SIDE / max(width, height))
-    pixels = image.resized((max(1, round(width * scale)), max(1, round(height * scale))))
-    buffer = io.BytesIO()
-    PIL.Image.fromarray(pixels).save(buffer, "JPEG", quality=THUMB_QUALITY)
-    return buffer.getvalue()
+    return image.resized((max(1, round(width * scale)), max(1, round(height * scale))))

@@ -18,7 +18,7 @@ from wherein.errors import ImageError, InputError
 from wherein.features import FeatureFamily, load_features
 from wherein.images.image import Image, ImageLike, Pixels, decode
 from wherein.images.isolated import decode_given
-from wherein.images.thumbnail import THUMB_SIDE, thumbnail
+from wherein.images.thumbnail import as_small, thumbnail
 from wherein.layers import detail
 from wherein.layers.local import DEFAULT_FEATURES
 from wherein.limits import checkpoint
@@ -233,7 +233,7 @@ def _embedded(
             continue
         views = _views(part, decode_given(part.image))
         if part.region is not None:
-            pictures.append((_small(views[0][0]), views[0][1]))
+            pictures.append((as_small(views[0][0]), views[0][1]))
         encoded = encoder.images(np.stack([encoder.prepare(image) for image, _ in views]))
         for number, (_, mask) in enumerate(views):
             if encoded.patches is not None:
@@ -245,13 +245,6 @@ def _embedded(
                 dense.append(Example(grid, _cover(mask, grid.shape)))
     nothing = _compact(np.zeros((0, encoder.dim), np.float32), encoder)
     return np.concatenate([nothing, *vectors]), tuple(patches), tuple(dense), pictures
-
-
-def _small(image: Image) -> Pixels:
-    """An example as large as a thumbnail."""
-    width, height = image.size_wh
-    scale = min(1.0, THUMB_SIDE / max(width, height))
-    return image.resized((max(1, round(width * scale)), max(1, round(height * scale))))
 
 
 def _views(part: Part, image: Image) -> list[tuple[Image, Mask]]:

@@ -106,10 +106,12 @@ class TrainedHere:
 
     def numbers(self, name: str) -> Arrays:
         """The arrays of what was trained."""
-        return read_numbers(self._numbers(name), said=f"{name} in {self._home}")
+        _, files = self._known(name)
+        return read_numbers(self._intact(name, files["numbers"]), said=f"{name} in {self._home}")
 
-    def _numbers(self, name: str) -> bytes:
-        path = self._home / name / self._known(name)[1]["numbers"]
+    def _intact(self, name: str, file: str) -> bytes:
+        """The bytes of a file of what was trained; refused where they are not those that its name says."""
+        path = self._home / name / file
         data = path.read_bytes()
         if not says_its_sum(path.name, data):
             raise InputError(f"{path}: is damaged. `wherein check -c {self.folder}` brings it back from its copy.")
@@ -147,8 +149,8 @@ class TrainedHere:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr(_CARD, json.dumps(card.to_dict(), ensure_ascii=False, indent=2))
-            archive.writestr(_NUMBERS, self._numbers(name))
-            model = self._home / name / files.get("model", MODEL)
+            archive.writestr(_NUMBERS, self._intact(name, files["numbers"]))
+            model = self._home / name / files["model"]
             for path in plain_files(model) if card.kind == "full" else ():
                 archive.write(path, f"{MODEL}/{path.relative_to(model).as_posix()}")
         return buffer.getvalue()
