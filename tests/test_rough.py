@@ -42,7 +42,7 @@ def test_estimates_that_say_nothing_are_given_up() -> None:
 def test_rough_patches_are_means_and_rough_cells_keep_what_differs_most() -> None:
     random = np.random.default_rng(0)
     grids = random.integers(-100, 100, (3, 4, 6, 2)).astype(np.int8)
-    means = grids.reshape(3, 2, 2, 3, 2, 2).mean(axis=(2, 4)).transpose(1, 0, 2, 3).reshape(2, 3, 6)
+    means = grids.reshape(3, 2, 2, 3, 2, 2).mean(axis=(2, 4)).transpose(1, 2, 0, 3).reshape(6, 3, 2)
     assert np.abs(rough_patches(grids) - means).max() <= 0.5
     assert pooling((5, 5)).sum(axis=1) == pytest.approx(np.ones(9))
     flat = np.zeros((50, 6, 6, 300), np.int8)

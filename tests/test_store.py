@@ -148,7 +148,7 @@ def test_compaction_keeps_rows_that_duplicates_share(store: Store) -> None:
 def test_compaction_deletes_what_earlier_versions_derived_and_nothing_else(store: Store) -> None:
     derived = store.derived.folder
     derived.mkdir()
-    names = ["rough.patches.toy.1.0", "sampled.patches.toy.1", "strips.patches.toy.1.0", "rough.cells.toy.1.0"]
+    names = ["rough.patches.toy.1.0", "strips.patches.toy.1.0", "pooled.patches.toy.1.0", "rough.cells.toy.1.0"]
     for name in names:
         (derived / f"{name}.npy").write_bytes(b"x")
     store.compact()

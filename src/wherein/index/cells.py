@@ -122,9 +122,9 @@ def side_by_side(values: Array) -> list[PlaceRows]:
 def gathered(stored: Sequence[PlaceRows], places: Ints, numbered: Ints, *, count: int) -> list[PlaceRows]:
     """Some places of `count` images alone, copied and numbered anew; `numbered` as in `PlaceRows.of`."""
     found = np.zeros((count, len(places), stored[0].values.shape[-1] if stored else 1), np.int8)
-
+    run = as_slice(places)
     for own in (some.of(numbered) for some in stored):
-        found[own.images] = own.values[own.rows[:, None], places]
+        found[own.images] = own.values[own.rows, run] if isinstance(run, slice) else own.values[own.rows[:, None], run]
     every = np.arange(count)
     return [PlaceRows(found, every, every)]  # in one part: threads that share so little wait longer than they work
 

@@ -91,19 +91,17 @@ def rough_whole(shard: Array) -> Array:
 
 
 def rough_patches(shard: Array) -> Array:
-    """(rows, n, columns · c): stored patches (n, gh, gw, c) as means of about two by two, in their own unit.
+    """(places, n, c): stored patches (n, gh, gw, c) as means of about two by two, in their own unit.
 
-    A row of the grid is one place, so that what lies under a box is one product a row.
+    Places of a row of the grid follow each other, so that what lies under a box is one product a row.
     """
-    hw = (shard.shape[1], shard.shape[2])
-    shares, (rows, columns) = pooling(hw), pooled_hw(hw)
+    shares = pooling((shard.shape[1], shard.shape[2]))
     flat = shard.reshape(len(shard), -1, shard.shape[-1])
-    found = np.empty((rows, len(shard), columns, shard.shape[-1]), np.int8)
+    found = np.empty((len(shares), len(shard), shard.shape[-1]), np.int8)
     for place, share in enumerate(shares):
         used = np.flatnonzero(share)
-        means = np.einsum("npc,p->nc", np.asarray(flat[:, used], np.float32), share[used])
-        found[place // columns, :, place % columns] = _as_int8(means)
-    return found.reshape(rows, len(shard), -1)
+        found[place] = _as_int8(np.einsum("npc,p->nc", np.asarray(flat[:, used], np.float32), share[used]))
+    return found
 
 
 def pooled_hw(grid_hw: tuple[int, int]) -> tuple[int, int]:

@@ -43,14 +43,13 @@ def patches_beside(store: Store, layer: str, places: Places, sample: Ints) -> Pa
     first = store.array(layer, int(places.rows[0, 1]))
     if len(places.rows) != len(places.images) or first.dtype != np.int8:
         return None
-    turned, signature = _sampled(store, layer, places.rows[sample], strips=first.shape[1])
-    sampled = turned.reshape(first.shape[1], len(sample), *first.shape[2:]).transpose(1, 0, 2, 3)
-    usual = store.derived.array(f"usual.{layer}.{signature}", lambda: _mean(sampled))
+    sampled, signature = _sampled(store, layer, places.rows[sample])
+    usual = store.derived.array(f"usual.{layer}.{signature}", lambda: _means(sampled).reshape(first.shape[1:]))
     numbers = np.arange(len(sample))
     return PatchesBeside(
         _rough(store, layer, places, rough_patches),
         (first.shape[1], first.shape[2]),
-        RoughPlaces(turned, numbers, numbers),
+        RoughPlaces(sampled, numbers, numbers),
         np.asarray(usual, np.float32),
     )
 
@@ -58,7 +57,7 @@ def patches_beside(store: Store, layer: str, places: Places, sample: Ints) -> Pa
 def cells_beside(store: Store, layer: str, places: Places, sample: Ints, grid: Grid, scale: Floats) -> CellsBeside:
     """What is kept beside the layer `cells`, of whole images alone; `scale` (cells, images): its per_length."""
     shares = shares_of(grid.boxes())
-    sampled, _ = _sampled(store, layer, places.rows[sample], strips=shares.shape[1])
+    sampled, _ = _sampled(store, layer, places.rows[sample])
     parts = side_by_side(sampled.transpose(1, 0, 2))
     directions = np.asarray(_directions(store, layer), np.float32)
     rough = _rough(store, layer, places, lambda shard: rough_cells(shard, directions))
@@ -93,7 +92,7 @@ def make_rough(store: Store) -> None:
     for layer in store.manifest.layers.values():
         shards = store.catalogue.shards(layer.name)
         known = {str(shard) for shard, _, _ in shards}
-        for kept in (f"rough.{layer.name}", f"strips.{layer.name}", f"lengths.*.{layer.name}"):
+        for kept in (f"rough.{layer.name}", f"pooled.{layer.name}", f"lengths.*.{layer.name}"):
             for path in store.derived.folder.glob(f"{kept}.*.npy"):
                 if path.stem.rpartition(".")[2] not in known:
                     path.unlink(missing_ok=True)
@@ -164,7 +163,7 @@ def _rough(store: Store, layer: str, places: Places, make: Rough) -> list[RoughP
 
 
 def _rough_shard(store: Store, layer: str, shard: int, make: Rough) -> Array:
-    kept = "strips" if make is rough_patches else "rough"
+    kept = "pooled" if make is rough_patches else "rough"
     return store.derived.array(f"{kept}.{layer}.{shard}", lambda: make(store.array(layer, shard)))
 
 
@@ -179,23 +178,22 @@ def _directions(store: Store, layer: str) -> Array:
     return store.derived.array(f"directions.{layer}", make)
 
 
-def _sampled(store: Store, layer: str, rows: Ints, *, strips: int) -> tuple[Array, str]:
-    """(the stored rows of the sample, strip by strip (strips, s, …) as a place reads them, what they are known by)."""
+def _sampled(store: Store, layer: str, rows: Ints) -> tuple[Array, str]:
+    """(the stored grids of the sample, place by place (places, s, c), what they are known by)."""
     signature = hashlib.blake2b(np.ascontiguousarray(rows[:, 1:]).tobytes(), digest_size=6).hexdigest()
 
     def make() -> Array:
-        store.derived.drop(f"turned.{layer}.*")
+        store.derived.drop(f"spread.{layer}.*")
         store.derived.drop(f"usual.{layer}.*")
         parts = [(inside, store.array(layer, shard)[rows[inside, 2]]) for shard, inside in by_shard(rows)]
         found = np.empty((len(rows), *parts[0][1].shape[1:]), parts[0][1].dtype)
         for inside, own in parts:
             found[inside] = own
-        return np.ascontiguousarray(found.reshape(len(rows), strips, -1).transpose(1, 0, 2))
+        return np.ascontiguousarray(found.reshape(len(rows), -1, found.shape[-1]).transpose(1, 0, 2))
 
-    return store.derived.array(f"turned.{layer}.{signature}", make), signature
+    return store.derived.array(f"spread.{layer}.{signature}", make), signature
 
 
-def _mean(grids: Array) -> Floats:
-    """(gh, gw, c): the mean grid, a few at a time."""
-    sums = [as_floats(grids[start : start + 256]).sum(axis=0) for start in range(0, len(grids), 256)]
-    return np.asarray(np.sum(sums, axis=0) / max(len(grids), 1), np.float32)
+def _means(sampled: Array) -> Floats:
+    """(places, c): what is seen on average at each place (places, s, c)."""
+    return np.stack([as_floats(place).mean(axis=0) for place in sampled])

@@ -20,10 +20,12 @@ from wherein.index.exact import best
 
 log = logging.getLogger("wherein.search")
 
+AT_FIRST: Final = 2
+"""So many times k are proposed at first: the best k are then certain unless other terms lower half of those."""
+LEAST: Final = 40
+"""Proposals of a term at least: what a page of twenty hits asks for at first."""
 WIDER: Final = 4
-"""So many times k are proposed at first, and so many times more each time that was too few."""
-LEAST: Final = 100
-"""Proposals of a term at least: as many as an index counts one by one to say how many images score how much."""
+"""So many times more are proposed each time that was too few."""
 FIRST: Final = 512
 """Images scored exactly at first, at least, where all have estimates: that costs less than estimating 100,000."""
 FIRST_TIMES: Final = 4
@@ -48,7 +50,7 @@ class Term:
 
 def combined_top(terms: Sequence[Term], *, k: int, count: int) -> Top:
     """The k images of the highest sums, best first, among what the terms propose of `count` images."""
-    wide = max(LEAST, WIDER * k)
+    wide = max(LEAST, AT_FIRST * k)
     while True:
         proposed = [term.propose(min(wide, count)) for term in terms if term.propose is not None]
         images = np.unique(np.concatenate([found.images for found in proposed]))

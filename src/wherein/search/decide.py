@@ -112,7 +112,7 @@ def expected_right(
         return None
     sure, text = curve.confidence(measured.values()), asks(asked.query) == "text"
     searched = len(view.images) if allowed is None else int(allowed.sum())
-    counts = _between(source, scores, scores[order[ranks]], searched, exact=allowed is None)
+    counts = _between(source, scores[order], scores[order[ranks]], searched, exact=allowed is None)
     return about(_of_text(sure), counts, there=min(1.0, 2.0 * float(sure.max()))) if text else about(sure, counts)
 
 
@@ -123,11 +123,14 @@ def _of_text(sure: Floats) -> Floats:
 
 
 def _between(source: Source, scores: Floats, edges: Floats, searched: int, *, exact: bool) -> Floats:
-    """(len(edges),): how many images score between each edge and the one above it, counting the edge itself."""
+    """(len(edges),): how many images score between each edge and the one above it, counting the edge itself.
+
+    `scores`, highest first, are those of some of the images.
+    """
     counted = source.histogram(edges[::-1]) if exact and isinstance(source, EmbeddingSource) else None
     if counted is not None:
         return np.asarray(counted[::-1], np.float32)
-    above = np.searchsorted(np.sort(-scores), -edges, side="right")
+    above = np.searchsorted(-scores, -edges, side="right")
     return np.asarray(np.diff(above, prepend=0) * (searched / len(scores)), np.float32)
 
 

@@ -23,7 +23,7 @@ MERGED_AT_ONCE: Final = 16
 """Shards of about one size that are merged into one: there are three sizes (see `_tier`), so that a layer has at most
 48 shards that are not full, and a row is copied at most three times.
 """
-_REPLACED: Final = ("rough.patches.*", "sampled.*")
+_REPLACED: Final = ("rough.patches.*", "strips.*", "sampled.*", "turned.*")
 """What earlier versions kept in `derived/` under names that nothing reads any more."""
 Row = npt.NDArray[np.generic] | bytes
 

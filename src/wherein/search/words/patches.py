@@ -184,43 +184,42 @@ class _Mean:
 
 
 class _RoughAsked:
-    """A query as rough patches are compared with it: their best, or their mean under a place."""
+    """A query as patches that lie place by place are compared with it: their best, or their mean under a box."""
 
     def __init__(self, coefficients: Floats, usual: Floats, under: Floats, *, take_best: bool) -> None:
         """`usual` (rows · columns,): what each place usually scores; `under` (rows, columns): how much of it counts."""
         down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
-        counted = under[down, across] / under.sum()
-        self._usual = usual.reshape(under.shape)[down, across]
-        self._take_best, self._less = take_best, float((counted * self._usual).sum())
-        self._width = width = len(coefficients)
-        self._down, self._across = down, slice(across.start * width, across.stop * width)
-        self._best = Int8Query.of(coefficients, fine=False)
-        self._means = [Int8Query.of(np.outer(row, coefficients).ravel(), fine=False) for row in counted]
+        self._query = Int8Query.of(coefficients, fine=False)
+        self._unit = self._query.step * _INT8_UNIT
+        self._usual = usual.reshape(under.shape)[down, across] / self._unit
+        self._counted, self._take_best = under[down, across] / under.sum(), take_best
+        self._less = np.float32((self._counted * self._usual).sum())
+        firsts = range(down.start * under.shape[1], down.stop * under.shape[1], under.shape[1])
+        self._runs = [slice(first + across.start, first + across.stop) for first in firsts]
+
+    @property
+    def rows(self) -> range:
+        """The rows of the grid that lie under the box."""
+        return range(len(self._runs))
 
     def of(self, stored: RoughPlaces) -> Floats:
-        """(r,): about what each image of a shard scores."""
-        rows = self.under(stored)
-        return self.summed([self.of_row(own, number) for number, own in enumerate(rows)], rows.shape[1])
+        """(r,): what each image of a shard scores."""
+        return self.joined([self.of_row(stored, row) for row in self.rows])
 
-    def under(self, stored: RoughPlaces) -> Array:
-        """(h, r, w · c): what lies under the place, row by row of the grid."""
-        return stored.at(self._down)[:, :, self._across]
-
-    def of_row(self, own: Array, number: int) -> Floats:
-        """What one row (r, w · c) of a grid says: how far each place stands out (r · w,), or its share of the mean."""
+    def of_row(self, stored: RoughPlaces, row: int) -> Floats:
+        """(r,): what one row of the grid says, not yet in the unit of scores."""
+        places = stored.at(self._runs[row])
+        heat = self._query.products(places.reshape(-1, places.shape[-1])).reshape(len(places), -1)
         if not self._take_best:
-            return self._means[number].step * self._means[number].products(own)
-        heat = self._best.products(np.ascontiguousarray(own).reshape(-1, self._width))
-        heat -= np.tile(self._usual[number] / (self._best.step * _INT8_UNIT), len(own))
-        return heat
+            return np.asarray(self._counted[row] @ heat, np.float32)
+        heat -= self._usual[row][:, None]
+        return np.asarray(heat.max(axis=0), np.float32)
 
-    def summed(self, found: Sequence[Floats], count: int) -> Floats:
-        """(r,): what all rows of the grid say together of `count` images."""
-        if not self._take_best:
-            return np.asarray(_INT8_UNIT * np.sum(found, axis=0) - self._less, np.float32)
-        # As they lie, and the columns last, because numpy is slow at the ends of short rows.
-        best = np.max(found, axis=0).reshape(count, -1).max(axis=1)
-        return np.asarray(self._best.step * _INT8_UNIT * best, np.float32)
+    def joined(self, rows: Sequence[Floats]) -> Floats:
+        """(r,): what all rows of the grid say together."""
+        if self._take_best:
+            return np.asarray(self._unit * np.max(rows, axis=0), np.float32)
+        return np.asarray(self._unit * (np.sum(rows, axis=0) - self._less), np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,7 +231,7 @@ class PatchesBeside:
     grid_hw: tuple[int, int]
     """The size of the grids that it was made of"""
     sampled: RoughPlaces
-    """A copy of those of the sample, numbered as there, row by row of the grid"""
+    """A copy of those of the sample, numbered as there"""
     usual: Floats
     """(gh, gw, c): what is seen at each place on average, over the sample"""
 
@@ -260,19 +259,19 @@ class PatchScorer(SampledScorer):
         usual = None if self._alone else self._usual @ coefficients.T
         return _Asked(coefficients, usual, where, rough=len(self._sample) < self._count)
 
-    def _rough_asked(self, coefficients: Floats, where: Box | None, shares: Floats, hw: tuple[int, int]) -> _RoughAsked:
-        """A query for grids (rows, columns), each place of which takes `shares` of the stored patches."""
-        usual = shares @ (self._usual.reshape(-1, self._usual.shape[-1]) @ coefficients)
+    def _rough_asked(
+        self, coefficients: Floats, where: Box | None, hw: tuple[int, int], shares: Floats | None = None
+    ) -> _RoughAsked:
+        """A query for grids (rows, columns), each place of which takes `shares` of the stored patches, or is one."""
+        each = self._usual.reshape(-1, self._usual.shape[-1]) @ coefficients
+        usual = each if shares is None else shares @ each
         under, take_best = share_under(hw, None, where), where is None or self._alone
         return _RoughAsked(coefficients, np.zeros_like(usual) if self._alone else usual, under, take_best=take_best)
 
     def _sampled_by(self, coefficients: Floats, where: Box | None, beside: PatchesBeside) -> Floats:
         """(sample,): the scores of the sample by one query, to eight bits."""
-        every = np.eye(beside.grid_hw[0] * beside.grid_hw[1], dtype=np.float32)
-        asked = self._rough_asked(coefficients, where, every, beside.grid_hw)
-        rows = asked.under(beside.sampled)
-        found = on_every_core(lambda number: asked.of_row(rows[number], number), range(len(rows)))
-        return asked.summed(found, rows.shape[1])
+        asked = self._rough_asked(coefficients, where, beside.grid_hw)
+        return asked.joined(on_every_core(lambda row: asked.of_row(beside.sampled, row), asked.rows))
 
     def _of_few(self, queries: Floats, where: Box | None, images: Ints) -> Floats:
         """(m, len(images)): the scores of a few images, of which what lies under the place is copied side by side."""
@@ -307,7 +306,7 @@ class PatchScorer(SampledScorer):
         if beside is None:
             return None
         coefficients = _projected(query, self._grids.basis)[0]
-        asked = self._rough_asked(coefficients, where, pooling(beside.grid_hw), pooled_hw(beside.grid_hw))
+        asked = self._rough_asked(coefficients, where, pooled_hw(beside.grid_hw), pooling(beside.grid_hw))
         found = np.zeros(self._count, np.float32)
 
         def look(stored: RoughPlaces) -> None:
