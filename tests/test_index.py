@@ -107,7 +107,7 @@ def test_rows_are_read_once_and_leave_when_the_budget_is_spent() -> None:
     table = table_of(rows, np.arange(28), ArrayCache(shards, most=3 * 7 * 4 * 4))
     shards.read.clear()  # a table maps its shards when it is made, and reads them later
     for shard in (0, 1, 0, 2, 0, 3, 0, 1):
-        table.gather(np.array([7 * shard]))
+        table.shard(shard)
     assert shards.read == [0, 1, 2, 3, 1]
 
 
@@ -117,7 +117,7 @@ def test_what_was_compacted_away_is_forgotten_and_the_rest_is_not_read_again() -
     cache = ArrayCache(shards)
     table = table_of(rows, np.arange(21), cache)
     shards.read.clear()
-    table.gather(np.arange(21))
+    list(table.blocks())
     cache.keep([("rows", 0), ("rows", 2)])
-    table.gather(np.arange(21))
+    list(table.blocks())
     assert shards.read == [0, 1, 2, 1]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from threading import Lock
 from typing import Final, Protocol
 
@@ -18,9 +19,6 @@ from wherein.values.region import Box
 
 CACHE_BYTES: Final = int(os.environ.get("WHEREIN_CACHE_BYTES", 2 << 30))
 """How many bytes of rows, as float32, stay in memory per collection: a quarter of a small laptop's eight gigabytes."""
-
-_FEW: Final = 8
-"""Where less than one row in eight of a shard is wanted, the others are left on disk: they cost more to convert."""
 
 
 class Shards(Protocol):
@@ -44,25 +42,13 @@ class ArrayCache:
         """(n, …) the rows of one shard."""
         with self._lock:
             found = self._kept.get((layer, shard))
-        return self._put(layer, shard, self._shards.array(layer, shard)) if found is None else found
-
-    def _put(self, layer: str, shard: int, stored: Array) -> Floats:
-        rows = np.asarray(stored, np.float32)
+        if found is not None:
+            return found
+        rows = np.asarray(self._shards.array(layer, shard), np.float32)
         with self._lock:
             if rows.nbytes <= self._kept.maxsize:
                 self._kept[layer, shard] = rows
         return rows
-
-    def some(self, layer: str, shard: int, rows: Ints) -> Floats:
-        """Some rows of one shard; a few are read alone, so that asking for them does not fill the memory."""
-        with self._lock:
-            found = self._kept.get((layer, shard))
-        if found is None:
-            stored = self._shards.array(layer, shard)
-            if len(rows) * _FEW < len(stored):
-                return np.asarray(stored[rows], np.float32)
-            found = self._put(layer, shard, stored)
-        return found[rows]
 
     def mapped(self, layer: str, shards: Iterable[int]) -> list[Array]:
         """Shards as they lie on disk; who holds them can read them whatever becomes of their files."""
@@ -145,7 +131,8 @@ class RowTable:
 
     def __init__(self, layer: str, places: Places, cache: ArrayCache, origin: Origin | None = None) -> None:
         self.layer, self.places, self._cache = layer, places, cache
-        self._mapped = cache.mapped(layer, np.unique(places.rows[:, 1]).tolist())
+        shards = np.unique(places.rows[:, 1]).tolist()
+        self._mapped = dict(zip(shards, cache.mapped(layer, shards), strict=True))
         """Held, so that the rows stay readable when another process compacts the collection."""
         self.origin = origin
         """None for rows that lie in no layer."""
@@ -181,15 +168,19 @@ class RowTable:
 
     def gather(self, wanted: Ints) -> Floats:
         """(len(wanted), d): some rows, in the order they are asked for."""
-        places = self.places.rows[wanted, 1:]
-        order = np.argsort(places[:, 0], kind="stable")
-        shards, starts = np.unique(places[order, 0], return_index=True)
-        parts = np.split(order, starts[1:])
-        rows = [self._cache.some(self.layer, n, places[own, 1]) for n, own in zip(shards.tolist(), parts, strict=False)]
-        width = next((own.shape[1:] for own in rows), (0,))
-        found = np.empty((len(wanted), *width), np.float32)
-        for inside, own in zip(parts, rows, strict=False):
-            found[inside] = own
+        if not len(wanted):
+            return np.zeros((0, 0), np.float32)
+        places = self.places.rows[wanted]
+        order = np.argsort(places[:, 1], kind="stable")
+        shards, rows = places[order, 1], places[order, 2]
+        ends = np.flatnonzero(np.diff(shards, append=-1)) + 1
+        stored = [self._mapped[shard] for shard in shards[ends - 1].tolist()]
+        # Shard by shard as they are stored, and as floats all at once: a search reads a few rows of many shards.
+        read = np.empty((len(wanted), *stored[0].shape[1:]), stored[0].dtype)
+        for own, (start, end) in zip(stored, pairwise([0, *ends.tolist()]), strict=True):
+            own.take(rows[start:end], axis=0, out=read[start:end], mode="clip")
+        found = np.empty(read.shape, np.float32)
+        found[order] = read
         return found
 
     def vectors(self, images: Ints) -> Floats:
