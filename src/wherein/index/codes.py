@@ -125,8 +125,10 @@ class Codes:
 
 
 def clusters_for(rows: int) -> int:
-    """How many clusters that many rows are divided into: about the root, a power of two."""
-    return min(_MOST_CLUSTERS, 1 << max(0, round(math.log2(max(1.0, math.sqrt(rows))))))
+    """How many clusters that many rows are divided into: about the root, a power of two, if each has enough rows."""
+    root = 1 << max(0, round(math.log2(max(1.0, math.sqrt(rows)))))
+    enough = 1 << max(0, (rows // _TRAINED_ON).bit_length() - 1)
+    return min(_MOST_CLUSTERS, root, enough)
 
 
 def training_rows(rows: int) -> int:

@@ -13,7 +13,7 @@ class Sixths(TiledKind):
     """One grid of six by six mean patches for each view of the image, as int8."""
 
     word = "cells"
-    summary = "the mean patch of each sixth of the image, for searching places"
+    summary = "the mean patch of each of 36 parts of the image, for searching places"
     dtype = "int8"
 
     def width(self, encoder: Encoder) -> tuple[int, ...] | None:

@@ -26,7 +26,7 @@ LEAST: Final = 40
 """Proposals of a term at least: what a page of twenty hits asks for at first."""
 WIDER: Final = 4
 """So many times more are proposed each time that was too few."""
-FIRST: Final = 512
+FIRST: Final = 256
 """Images scored exactly at first, at least, where all have estimates: that costs less than estimating 100,000."""
 FIRST_TIMES: Final = 4
 """Images scored exactly at first for each one that is asked for, where that is more than FIRST."""
@@ -106,9 +106,9 @@ class Estimated:
             if count <= taken or (len(some.scores) and float(some.scores[-1]) <= least):
                 self.found = found if allowed is None else self.found
                 return found
-            # Whatever is estimated so high may belong to the best k, and nothing else.
+            # Whatever is estimated so high may belong to the best k, and nothing else: one more shows that it is all.
             near = self.estimates >= least
-            taken = max(taken + 1, int(np.count_nonzero(near if allowed is None else near & allowed)))
+            taken = 1 + max(taken, int(np.count_nonzero(near if allowed is None else near & allowed)))
         return None
 
     def exact(self, images: Ints, score: Callable[[Ints], Floats]) -> Floats:

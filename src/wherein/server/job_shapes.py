@@ -27,7 +27,7 @@ class JobIn(Shape):
 
 
 class JobOut(Shape):
-    """How far an index job is."""
+    """How far a job is."""
 
     id: str
     collection: str

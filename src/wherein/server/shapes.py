@@ -289,7 +289,7 @@ class RankingOut(Shape):
     """What the engine took."""
     hits: list[HitOut]
     rejected: list[HitOut]
-    """The best that were not likely enough, where `min_confidence` was asked for."""
+    """The best that were not likely enough, where a cut was asked for (by `min_confidence`, say)."""
     label: str
     """What was looked for, in clean words: without weights, places and what was to be avoided."""
     nothing_indexed: bool

@@ -105,7 +105,7 @@ class Ranking(Sequence[Hit]):
     notes: tuple[str, ...] = ()
     """What a person should know about how the query was read."""
     rejected: tuple[Hit, ...] = ()
-    """The best that were not likely enough, where `min_confidence` was asked for."""
+    """The best that were not likely enough, where a cut was asked for (by `min_confidence`, say)."""
     label: str = ""
     """What was looked for, in clean words: without weights, places and what was to be avoided."""
     nothing_indexed: bool = False

@@ -135,7 +135,7 @@ class Grid:
         """Read `static-9` or `static-9@0.1`."""
         found = re.fullmatch(r"static-(\d+)(?:@(\d*\.?\d+))?", word)
         if found is None:
-            raise RegionError(f"{word!r} is not a grid: write static-5, static-9 or static-9@OVERLAP.")
+            raise RegionError(f"{word!r} is not a grid: write static-5, static-9, static-36 or static-9@OVERLAP.")
         return cls(int(found[1]), float(found[2] or 0.0))
 
     def __str__(self) -> str:
