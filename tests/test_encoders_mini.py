@@ -62,6 +62,7 @@ def test_levelled_scores_are_the_plain_ones_less_the_head_start_among_texts_of_t
 
 def test_a_name_is_short_and_a_sentence_is_not() -> None:
     assert kinds_of(["okapi", "a red fire truck", "fire hydrant", "a dog"]) == [NAMES, CAPTIONS, NAMES, NAMES]
+    assert kinds_of(["a photo of an okapi", "a photo of an okapi in the rain"]) == [NAMES, CAPTIONS]
 
 
 def test_levelled_vectors_keep_unit_norm(hubs: Hubs) -> None:

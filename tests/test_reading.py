@@ -4,6 +4,7 @@ from collections import Counter
 from itertools import permutations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import wherein
@@ -11,7 +12,7 @@ from wherein import Query
 from wherein.demo import PHOTOS
 from wherein.encoders import load
 from wherein.encoders.mini import MAX_TOKENS, MiniEncoder
-from wherein.encoders.reading import first_words, in_english, mended
+from wherein.encoders.reading import first_words, in_english, mended, unframed
 from wherein.search.reading import read_query
 
 
@@ -122,3 +123,31 @@ def test_no_text_is_looked_up_more_often_than_its_embedded_words_are(mini: MiniE
     # 53 slips a letter of at most 32 letters, of at most 64 words: as many as a text of any length may cost.
     assert asked["words"] <= 64 * (54 * 33 + 2)
     assert mini.read(text).endswith(rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a photo of an okapi", "okapi"),
+        ("A photo of the dog.", "dog"),
+        ("pictures of fire trucks", "fire trucks"),
+        ("image: okapi", "okapi"),
+        ("a picture of a man on a red horse", "a picture of a man on a red horse"),
+        ("a photo of something", "a photo of something"),
+        ("a photo of something odd", "something odd"),
+        ("a picture frame", "a picture frame"),
+        ("picture book of animals", "picture book of animals"),
+        ("a drawing of a dog", "a drawing of a dog"),
+        ("a photo of", "a photo of"),
+        ("a dog", "a dog"),
+        ("", ""),
+    ],
+)
+def test_words_that_say_that_it_is_a_picture_are_no_part_of_a_name(text: str, shown: str) -> None:
+    assert unframed(text) == shown
+
+
+def test_a_photo_of_a_thing_is_embedded_as_its_name(mini: MiniEncoder) -> None:
+    framed, named = mini.texts(["a photo of an okapi", "a photo of something"]), mini.texts(["okapi", "something"])
+    assert np.allclose(framed[0], named[0], atol=1e-5)
+    assert framed[1] @ named[1] < 0.99, "“a photo of something” says that it is a photo"

@@ -19,6 +19,7 @@ from typing import Final, Self
 import numpy as np
 
 from wherein.arrays import Floats, unit
+from wherein.encoders.reading import LONGEST_NAME, unframed
 
 SHARPNESS: Final = 25.0
 """How sharply the nearest texts of a bank decide an image's head start; chosen with STRENGTH on validation captions,
@@ -31,15 +32,13 @@ MOST_GAINED: Final = 0.02
 """How far below the mean a head start counts: a picture that is near no text, such as a scan, shall not rise with every
 sentence. Set by hand where the demonstration no longer ranked a scan first; with 0 to 0.08 recalls on held-back
 training pictures stay within 0.4 points, but R@10 of web captions, which is 85.7 to 87.0."""
-LONGEST_NAME: Final = 3
-"""A text of so many words or fewer is taken for a name, as nearly all names in training are that short; not tuned."""
 CAPTIONS, NAMES = 0, 1
 """The kinds of texts, by the number of their bank and direction."""
 
 
 def kinds_of(texts: Sequence[str]) -> list[int]:
     """Whether each text is a name or a sentence."""
-    return [NAMES if len(text.split()) <= LONGEST_NAME else CAPTIONS for text in texts]
+    return [NAMES if len(unframed(text).split()) <= LONGEST_NAME else CAPTIONS for text in texts]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ from wherein.encoders import Encoded
 from wherein.encoders.digest import files_digest
 from wherein.encoders.hubs import Hubs, kinds_of
 from wherein.encoders.onnx import session
-from wherein.encoders.reading import first_words, in_english, mended
+from wherein.encoders.reading import first_words, in_english, mended, unframed
 from wherein.encoders.words import Lexicon
 from wherein.errors import SpecError
 from wherein.files import expanded
@@ -91,7 +91,7 @@ class MiniEncoder:
         return Encoded(self.hubs.level_images(global_), self.hubs.free(patches), dense)
 
     def texts(self, texts: Sequence[str]) -> Floats:
-        """Embed texts, a bare noun or a sentence: (n, 512)."""
+        """Embed texts, a bare noun or a sentence: (n, 512); `a photo of a …` counts as what the photo shows."""
         if not texts:
             return np.zeros((0, self.dim), np.float32)
         found = np.asarray(self._text.run(None, self.tokenized(texts))[0], np.float32)
@@ -99,7 +99,7 @@ class MiniEncoder:
 
     def tokenized(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
         """What the text tower reads of texts, by the name of its input, each (n, tokens)."""
-        encodings = self._tokenizer.encode_batch(list(texts))
+        encodings = self._tokenizer.encode_batch([unframed(text) for text in texts])
         return {
             "input_ids": np.array([row.ids for row in encodings], np.int64),
             "attention_mask": np.array([row.attention_mask for row in encodings], np.int64),

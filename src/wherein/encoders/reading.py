@@ -61,6 +61,14 @@ _LONGEST_ENTRY: Final = 9
 """Words of the longest entry of the table."""
 _SHORTEST: Final = 4
 """Shorter words are one slip from too many others."""
+LONGEST_NAME: Final = 3
+"""A text of so many words or fewer is taken for a name, as nearly all names in training are that short; not tuned."""
+_ARTICLE: Final = re.compile(r"(?:an?|the)\s+", re.IGNORECASE)
+_FRAME: Final = re.compile(
+    rf"\s*(?:{_ARTICLE.pattern})?(?:photo|photograph|picture|image|pic)s?\s*(?:\bof\b|:)\s*(?=\w)(?!something\W*$)",
+    re.IGNORECASE,
+)
+"""The words before what a picture shows; in `a photo of something` they are all that is said."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 
@@ -78,6 +86,17 @@ def first_words(text: str, count: int) -> tuple[str, str]:
     found = next(islice(_WORD.finditer(text), count - 1, None), None)
     end = len(text) if found is None else found.end()
     return text[:end], text[end:]
+
+
+def unframed(text: str) -> str:
+    """The name alone, where a text says only that a picture shows it: `dog` for `a photo of a dog`.
+
+    Names rank best bare (training/README.md); sentences rank the same either way, and stay as they are.
+    """
+    frame = _FRAME.match(text)
+    shown = text[frame.end() :].rstrip(" .") if frame else text
+    name = shown[article.end() :] if (article := _ARTICLE.match(shown)) else shown
+    return name if frame and len(name.split()) <= LONGEST_NAME else text
 
 
 def plain_word(text: str) -> str:
