@@ -33,6 +33,7 @@ from confidence_more import count_lines, counted_photos, more
 from confidence_page import page
 from confidence_sets import ABSENT_TEXTS, SETS, Ask, Sets, Trial, lines_of, text, trials
 from confidence_text import text_model
+from confidence_tried import larger_banks, tried_lines
 from wherein.collection import Collection
 from wherein.encoders import load, mini
 from wherein.options import Asked
@@ -134,6 +135,9 @@ def main() -> None:
         models = read(arguments.models)
     said = {key: left_out(key, judged, fitted, models) for key in judged}
     extra = more(library("mixed", sets, held, out), sets, held, models["text"], out, many=arguments.many)
+    if arguments.many:
+        banks = larger_banks(held, out, arguments.many)
+        extra += tried_lines(lambda name: library(name, sets, held, out), sets, judged, models["text"], banks)
     nothing = tuple(Ask(text(one), frozenset()) for one in lines_of(ABSENT_TEXTS))
     captions, people = library("captions", sets, held, out), library("held-people", sets, held, out)
     counted = {"nouns, held back": (people, tuple(held.noun_asks())), "nouns": (captions, tuple(sets.noun_asks()))}

@@ -132,7 +132,20 @@ def test_the_lead_over_the_next_five_by_hand() -> None:
     lead = np.array([0.9 - 2.1 / 5, 0.5 - 0.4]) / 0.25 - 0.7
     assert signs[:, TEXT_SIGNS.index("leads")].tolist() == pytest.approx(lead.tolist(), abs=1e-4)
     assert signs[:, TEXT_SIGNS.index("scores")].tolist() == pytest.approx([0.8 / 0.25, 0.4 / 0.25], abs=1e-4)
-    assert signs[:, TEXT_SIGNS.index("stands above")].tolist() == pytest.approx([0.4 / 0.25, 0.0], abs=1e-4)
+
+
+def test_scores_far_below_the_next_five_change_no_sign_of_a_text() -> None:
+    query, hits = (unit(RANDOM.normal(size=(size, 16)).astype(np.float32)) for size in (1, 7))
+    alone, fits = np.sort(hits @ query[0])[::-1], Fits.of(hits, BANK)
+    joined = np.concatenate([alone, np.full(50, alone.min() - 0.5, np.float32)])
+    best = hits[[int((hits @ query[0]).argmax())]]
+    seen = Seen.of(best, BANK, fits)
+    for words in (2, 5, 9):
+        before, after = (
+            text_signs(query[0], best, seen, BANK, words=words, fits=fits, background=Background.of(scores))
+            for scores in (alone, joined)
+        )
+        assert before.tolist() == after.tolist()
 
 
 def test_a_constant_in_every_embedding_changes_no_sign() -> None:
