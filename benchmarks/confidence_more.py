@@ -29,7 +29,7 @@ from wherein.search.bank import Bank, bank_of
 from wherein.search.confidence import Model, likeliest_signs
 from wherein.search.decide import at_least
 from wherein.search.seen import Fits, Seen
-from wherein.search.signs import asked_otherwise
+from wherein.search.signs import asked_otherwise, count_words
 
 HITS = 20
 SMALL = 50
@@ -63,7 +63,7 @@ class Library:
         best = np.argsort(-scores, kind="stable")[:HITS]
         background, hits = Background.of(scores[:SAMPLE], n=len(scores)), self.rows[best]
         seen, other = Seen.of(hits, self.bank, self.fits), asked_otherwise(words)
-        asked, count = np.stack([texts[one] for one in (words, other) if one is not None]), len(words.split())
+        asked, count = np.stack([texts[one] for one in (words, other) if one is not None]), count_words(words)
         signs = likeliest_signs(asked, hits, seen, self.bank, words=count, fits=self.fits, background=background)
         return [self.ids[one] for one in best], signs
 

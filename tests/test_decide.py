@@ -81,6 +81,13 @@ def test_what_a_newcomer_sees_first_is_answered_with_a_sure_hit(photos: wherein.
             assert (first.confidence or 0.0) >= 0.5, example
 
 
+def test_a_photo_of_a_thing_is_as_sure_as_the_thing(photos: wherein.Collection) -> None:
+    for framed, bare in (("a photo of a cat", "cat"), ("a picture of a horse", "horse")):
+        sure = [{hit.image_id: hit.confidence for hit in photos.search(text)} for text in (framed, bare)]
+        assert sure[0] == pytest.approx(sure[1], abs=0.011), framed
+    assert (photos.search("a photo of a cat")[0].confidence or 0.0) >= 0.5
+
+
 def test_a_decision_keeps_what_it_shows_and_rejects_the_rest_before_paging(photos: wherein.Collection) -> None:
     every = photos.search("a horse", k=24)
     assert not every.decided

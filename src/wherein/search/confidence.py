@@ -33,7 +33,7 @@ from wherein.search.bank import Bank, bank_of
 from wherein.search.calibrate import ODDS, asks, source_of
 from wherein.search.engine import Ranked
 from wherein.search.seen import Fits, Seen
-from wherein.search.signs import FEWEST, TEXT_SIGNS, example_signs, stands_out, text_signs
+from wherein.search.signs import FEWEST, TEXT_SIGNS, count_words, example_signs, stands_out, text_signs
 from wherein.search.sources import Group
 from wherein.search.views import View
 from wherein.values.judgement import Curve
@@ -206,7 +206,7 @@ class Evidence:
             return np.zeros((len(self._images), len(TEXT_SIGNS)), np.float32)
         images = self._view.layers.seen(bank)
         seen, background = images.of(self._images), self._source.background if self._is_plain(group) else None
-        words = min(len((part.text or "").split()) for part in self._query.parts if part.text and not part.negative)
+        words = min(count_words(part.text) for part in self._query.parts if part.text and not part.negative)
         asked = group.vectors if group.otherwise is None else np.concatenate([group.vectors, group.otherwise])
         return likeliest_signs(asked, self._rows, seen, bank, words=words, fits=images.fits, background=background)
 

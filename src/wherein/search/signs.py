@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats
+from wherein.encoders.reading import unframed
 from wherein.search.background import Background
 from wherein.search.bank import Bank
 from wherein.search.seen import Fits, Seen
@@ -92,9 +93,14 @@ def text_signs(
     return np.asarray(np.stack([*shares, *(share * one for share, own in lines for one in own)], axis=1), np.float32)
 
 
+def count_words(text: str) -> int:
+    """How many words a text has; `a photo of a dog` asks for a dog, and is a name as `dog` is."""
+    return len(unframed(text).split())
+
+
 def asked_otherwise(text: str) -> str | None:
     """A name without its article, or with one: people ask for a thing either way. None where it is no name."""
-    words = text.split()
+    words = unframed(text).split()
     if len(words) > 1 and len(words) <= LONGEST_NAME and words[0].lower() in ARTICLES:
         return " ".join(words[1:])
     if not words or len(words) >= LONGEST_NAME or words[0].lower() in ARTICLES:
