@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -77,13 +77,6 @@ class _Asked:
         self.coefficients, self.usual, self.where, self._is_rough = coefficients, usual, where, rough
         self._whole = [Int8Query.of(own) for own in coefficients]
         self._means = dict[Box | None, _Mean]()
-        self._unders = dict[tuple[tuple[int, ...], Box | None], Floats]()
-
-    def under(self, shape: tuple[int, ...], tile: Box | None) -> Floats:
-        """(gh, gw): how much of each patch of a tile lies under the place."""
-        if (shape, tile) not in self._unders:
-            self._unders[shape, tile] = share_under(shape, tile, self.where)
-        return self._unders[shape, tile]
 
     def mean(self, tile: Box | None, usual: Floats | None, shares: Floats) -> _Mean:
         """What the mean patch under the place is compared with, the same for all grids of a tile."""
@@ -144,7 +137,7 @@ class _Under:
     @classmethod
     def of(cls, ask: _Asked, hw: tuple[int, int], tile: Box | None, *, take_best: bool) -> _Under:
         """Those of a grid (rows, columns) of a tile."""
-        under = ask.under(hw, tile)
+        under = share_under(hw, tile, ask.where)
         down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
         shares = under[down, across]
         usual = None if ask.usual is None else ask.usual[down, across].reshape(shares.size, ask.usual.shape[-1])
@@ -380,14 +373,17 @@ def _projected(queries: Floats, basis: Floats | None) -> Floats:
     return queries if basis is None else queries @ basis
 
 
+@lru_cache(maxsize=256)
 def share_under(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Floats:
-    """(gh, gw): how much of each patch lies under `where`."""
-    if where is None:
-        return np.ones(shape, np.float32)
-    outer = tile or _WHOLE
-    across = _spans(shape[1], outer.x1, outer.x2, low=where.x1, high=where.x2)
-    down = _spans(shape[0], outer.y1, outer.y2, low=where.y1, high=where.y2)
-    return np.asarray(np.outer(down, across), np.float32)
+    """(gh, gw): how much of each patch lies under `where`; read only, since every image of a search asks for it."""
+    found = np.ones(shape, np.float32)
+    if where is not None:
+        outer = tile or _WHOLE
+        across = _spans(shape[1], outer.x1, outer.x2, low=where.x1, high=where.x2)
+        down = _spans(shape[0], outer.y1, outer.y2, low=where.y1, high=where.y2)
+        found[:] = np.outer(down, across)
+    found.flags.writeable = False
+    return found
 
 
 def _spans(count: int, first: float, last: float, *, low: float, high: float) -> Floats:
