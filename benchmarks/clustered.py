@@ -70,8 +70,11 @@ class World:
         return rows
 
     def queries(self, count: int) -> Floats:
-        """(count, d) queries, each of another concept, rare and common ones alike."""
-        random = np.random.default_rng((self.seed, 2))
+        """(count, d) queries, each of another concept, rare and common ones alike.
+
+        Not those by which constants of `index/compressed.py` were chosen, which were drawn with 2.
+        """
+        random = np.random.default_rng((self.seed, 3))
         chosen = random.permutation(CONCEPTS)[:count]
         noisy = self.concepts[chosen] + np.float32(QUERY_NOISE) * _directions(random, len(chosen), self.spectrum)
         return np.asarray(noisy / np.linalg.norm(noisy, axis=-1, keepdims=True), np.float32)
