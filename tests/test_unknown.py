@@ -48,6 +48,7 @@ def test_only_a_query_of_unknown_words_alone_asks_for_nothing() -> None:
     some = unknown_words(Query.of("a red asdfgh"), mini)
     assert (some.all_words, some.notes) == (False, ("I do not know these words: asdfgh.",))
     assert unknown_words(Query.of("asdfgh xqzvk"), mini).all_words
+    assert unknown_words(Query.of("a photo of the xqzvk"), mini).all_words  # an article names nothing
     assert unknown_words(Query((Part(text="dog"), Part(text="xqzvk", negative=True))), mini).words == ("xqzvk",)
     assert not unknown_words(Query((Part(text="xqzvk"), Part(image=b""))), mini).all_words
     assert unknown_words(Query.of("xqzvk"), load("toy")) == Unknown()

@@ -16,6 +16,10 @@ from wherein.values.query import Query
 UNKNOWN_SURE: Final = 0.05
 """What a confidence is multiplied by where no word is known: it is then 5 % at most, far below the 50 % under which
 the page folds hits away, and the order stays."""
+_NAMES_NOTHING: Final = frozenset(
+    {"a", "an", "the", "of", "and", "or", "in", "on", "at", "by", "with", "some", "any", "photo", "picture", "image"}
+)
+"""Words that everybody knows and that name nothing to look for: in `a photo of a fez` all depends on the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,4 +55,4 @@ def unknown_words(query: Query, encoder: Encoder) -> Unknown:
     found = {word: None for part in query.parts if part.text for word in encoder.unknown_words(part.text)}
     said = [word for part in wanted for word in re.findall(r"[^\W_]+", (part.text or "").lower())]
     examples = any(part.image is not None for part in wanted)
-    return Unknown(tuple(found), bool(found) and not examples and found.keys() >= set(said))
+    return Unknown(tuple(found), bool(found) and not examples and found.keys() >= set(said) - _NAMES_NOTHING)
