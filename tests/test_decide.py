@@ -12,7 +12,7 @@ from wherein.cli import app
 from wherein.demo import PHOTOS, examples
 from wherein.errors import InputError
 from wherein.options import DEFAULT_CUT, Asked, Cut
-from wherein.search.decide import NONE_SURE, about, at_least, cut_of, further, shown, split, with_sure
+from wherein.search.decide import COUNTED_FROM, NONE_SURE, about, at_least, cut_of, further, shown, split, with_sure
 from wherein.values.ranking import Expected, Hit, Ranking
 
 
@@ -102,6 +102,12 @@ def test_a_decision_keeps_what_it_shows_and_rejects_the_rest_before_paging(photo
     assert every.expected is not None
     assert len(photos.search("a horse", all=True)) == max(1, round(every.expected.about))
     assert replace(every, cut=0.0).weaker == ()
+
+
+def test_where_no_hit_is_likely_none_is_expected(photos: wherein.Collection) -> None:
+    found = photos.search("a violin", k=24)
+    assert 0.0 < max(hit.confidence or 0.0 for hit in found) < COUNTED_FROM
+    assert found.expected == Expected(0.0, 0.0, 0.0)
 
 
 def test_the_command_says_no_match_and_exits_with_one_where_it_must_decide(photos: wherein.Collection) -> None:

@@ -27,7 +27,7 @@ from wherein.options import Askable, Asked, Cut, Options, lists_options, whole_n
 from wherein.parallel import default_workers, one_blas_thread
 from wherein.search.answers import how_sure, nothing_yet, plain_question, plainly_sure
 from wherein.search.confidence import Measured, measure
-from wherein.search.decide import at_least, cut_of, expected_right, further, shown, split, with_sure
+from wherein.search.decide import COUNTED_FROM, at_least, cut_of, expected_right, further, shown, split, with_sure
 from wherein.search.engine import Candidate, Ranked, notes, rank
 from wherein.search.judgements import Curves
 from wherein.search.judging import Judging
@@ -221,7 +221,8 @@ class Collection(Inventory, Labelling, Judging, Sharing):
         if curve is not None and measured is not None:
             sure = ranked.unknown.less_sure(curve.confidence(measured.values()))
             hits = [replace(hit, confidence=known) for hit, known in zip(hits, shown(sure), strict=True)]
-            counted = None if ranked.unknown.all_words else self._expected(asked, view, ranked, curve)
+            likely = not ranked.unknown.all_words and float(sure.max(initial=0.0)) >= COUNTED_FROM
+            counted = self._expected(asked, view, ranked, curve) if likely else None
             expected = at_least(counted, shown(sure))
         elif asked.cut.decides and hits:
             question = plain_question(asked, hits)
