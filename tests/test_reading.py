@@ -1,5 +1,6 @@
 """Slips of the finger and other languages are read before they are embedded, and a note says how."""
 
+import gzip
 from collections import Counter
 from itertools import permutations
 from pathlib import Path
@@ -12,7 +13,7 @@ from wherein import Query
 from wherein.demo import PHOTOS
 from wherein.encoders import load
 from wherein.encoders.mini import MAX_TOKENS, MiniEncoder
-from wherein.encoders.reading import first_words, in_english, mended, unframed
+from wherein.encoders.reading import TABLE, first_words, in_english, mended, unframed
 from wherein.search.reading import read_query
 
 
@@ -74,10 +75,23 @@ def test_words_that_may_be_right_stay(mini: MiniEncoder, text: str) -> None:
         ("flor", "flower"),
         ("une bouteille", "a bottle"),
         ("estrela", "star"),
+        ("eine Bushaltestelle", "a bus stop"),
+        ("une ruche", "a beehive"),
+        ("uma ponte vermelha", "a red bridge"),
+        ("latarnia morska", "lighthouse"),
+        ("верблюд", "camel"),
+        ("红绿灯", "traffic light"),
     ],
 )
 def test_other_languages_are_read_as_english(mini: MiniEncoder, text: str, read: str) -> None:
     assert mini.read(text) == read
+
+
+def test_every_language_has_thousands_of_words_and_the_table_stays_small() -> None:
+    words = Counter(line.split("\t")[0] for line in gzip.decompress(TABLE.read_bytes()).decode().splitlines())
+    assert len(words) == 13
+    assert min(words.values()) > 3000
+    assert TABLE.stat().st_size < 1_000_000
 
 
 def test_only_encoders_of_one_language_read() -> None:

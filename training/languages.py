@@ -1,16 +1,21 @@
-r"""The table with which `wherein.encoders.reading` reads other languages, out of Unicode's annotations of emoji.
+r"""The table with which `wherein.encoders.reading` reads other languages, out of emoji and two glossaries.
 
     npm pack cldr-annotations-full && tar xf cldr-annotations-full-*.tgz
-    python languages.py --annotations package/annotations --wordnet /usr/share/wordnet \
+    npm pack @openstreetmap/id-tagging-schema && tar xf openstreetmap-id-tagging-schema-*.tgz
+    pip download --no-deps pysem && unzip pysem-*.whl
+    python languages.py --annotations package/annotations --presets package/dist/translations \
+        --concepts pysem/data/concepticon.zip --wordnet /usr/share/wordnet \
         --out ../src/wherein/encoders/weights/languages.tsv.gz
 
 Every emoji has a name and key words in each language. A key word means the English key word that stands at nearly the
 same emoji: `Hund` and `dog` do, `Tier` and `animal` do; WordNet's names of things and people are preferred, then common
-nouns. Words at one emoji alone say nothing sure. A name means the English name of the same emoji, unless as a key word
-it stands at many: `flor` names a `blossom`, but means `flower`.
+nouns; where the names of all its emoji end in the same words (`traffic light`), it means these. Words at one emoji
+alone say nothing sure. A name means the English name of the same emoji, unless as a key word it stands at many: `flor`
+names a `blossom`, but means `flower`. Glossaries (`glossaries.py`) say what emoji do not, and go before what they say
+less surely.
 
 With `--translations GCOMPRIS/translations` nouns that GCompris translates tell whether the table is right: the half of
-them whose English has an even CRC-32 chose the constants, the other half is reported in README.md.
+them whose English has an even CRC-32 chose the constants and that order, the other half is reported in README.md.
 """
 
 from __future__ import annotations
@@ -22,11 +27,13 @@ import re
 import unicodedata
 import zlib
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glossaries import concepts, kinds, meanings, presets
 from naming import translations
 from wherein.encoders.reading import plain_word
 from wordnet import VISIBLE_KINDS, read_synsets
@@ -117,9 +124,19 @@ def key_words(names: Names, things: Names, nouns: Nouns) -> dict[str, str]:
             overlap, preference = len(signs & here[other]) / len(signs | here[other]), nouns.preference(other)
             if overlap >= (LEAST_PREFERRED if preference > 1 else LEAST_OVERLAP):
                 ranks[other] = (overlap * preference, nouns.uses.get(other, 0), other)
-        if ranks:
+        ending = common_ending([things[sign]["tts"][0] for sign in signs])
+        if len(signs) > 1 and " " in ending and ending in nouns.known:
+            meant[word] = ending
+        elif ranks:
             meant[word] = max(ranks, key=lambda other: ranks[other])
     return meant
+
+
+def common_ending(names: list[str]) -> str:
+    """The words in which all names end: `traffic light` of `vertical traffic light` and `horizontal traffic light`."""
+    columns = zip(*(reversed(name.split()) for name in names), strict=False)
+    same = takewhile(lambda column: len(set(column)) == 1, columns)
+    return " ".join(reversed([column[0] for column in same]))
 
 
 def translate(names: Names, things: Names, nouns: Nouns) -> dict[str, str]:
@@ -131,6 +148,27 @@ def translate(names: Names, things: Names, nouns: Nouns) -> dict[str, str]:
             if not nouns.uses.get(meant.get(word, "")) or len(stands.get(word, ())) < MANY:
                 meant[word] = entry["tts"][0]
     return {word: said for word, said in meant.items() if word and word != said and "," not in word}
+
+
+def with_glossaries(
+    names: Names, things: Names, nouns: Nouns, language: str, args: argparse.Namespace
+) -> dict[str, str]:
+    """Word of a language → English: names of emoji, iD's names of things, key words of emoji, and iD's kinds of things,
+    which must be one word of something seen. Concepticon goes before all of them, unless it says a rarer noun."""
+    called = {plain_word(entry["tts"][0]) for entry in names.values() if "tts" in entry}
+    things_named = meanings(presets(args.presets, language), language, nouns=nouns.known, known=nouns.known)
+    single = (said for said in kinds(args.presets, language) if " " not in said[0])
+    found = (
+        meanings(single, language, nouns=nouns.seen, known=nouns.known)
+        | translate(names, things, nouns)
+        | {word: said for word, said in things_named.items() if word not in called}
+    )
+    everyday = meanings(concepts(args.concepts, language), language, nouns=nouns.seen, known=nouns.known)
+    for word, said in everyday.items():
+        other = found.get(word, "")
+        if other not in nouns.seen or word not in called or nouns.uses.get(said, 0) >= nouns.uses.get(other, 0):
+            found[word] = said
+    return found
 
 
 def check(table: dict[str, str], path: Path, nouns: Nouns) -> NDArray[np.int64]:
@@ -152,6 +190,8 @@ def main() -> None:
     """Write the table, one line for each word: language, word, English."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--annotations", type=Path, required=True)
+    parser.add_argument("--presets", type=Path, required=True, help="iD's folder of translations")
+    parser.add_argument("--concepts", type=Path, required=True, help="pysem's concepticon.zip")
     parser.add_argument("--wordnet", type=Path, required=True, help="WordNet's dictionary (Debian's wordnet-base)")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--translations", type=Path, help="GCompris's folder of .qm files, to check the table")
@@ -159,7 +199,7 @@ def main() -> None:
     things, nouns = english(read(args.annotations, "en")), read_nouns(args.wordnet)
     lines, halves = [], np.zeros((2, 3), np.int64)
     for language in LANGUAGES:
-        found = translate(read(args.annotations, language), things, nouns)
+        found = with_glossaries(read(args.annotations, language), things, nouns, language, args)
         lines += [f"{language}\t{word}\t{said}\n" for word, said in sorted(found.items())]
         print(f"{language}: {len(found):,} words")
         if args.translations and (path := args.translations / f"gcompris_{language}.qm").exists():
