@@ -358,6 +358,7 @@ class Wherein:
         """Train, encode and tune, in shards as a collection has them."""
         from wherein.index.compressed import CompressedRows
         from wherein.index.rows import ArrayCache, Places, RowTable
+        from wherein.store.rewriting import ROWS_PER_SHARD
 
         class Counting(RowTable):
             gathered = 0
@@ -371,7 +372,7 @@ class Wherein:
         flat, vectors, per_shard = (
             rows.reshape(-1, rows.shape[-1]).view(np.ndarray),
             rows.shape[1],
-            1024 * rows.shape[1],
+            ROWS_PER_SHARD,
         )
 
         class Shards:
