@@ -38,6 +38,9 @@ _MORE: Final = 8
 last many times its own cost."""
 _INT8_UNIT: Final = np.float32(1 / 127)
 """What one counts for in patches that are stored as int8, as `unit_of` says."""
+_LEAST_UNDER: Final = 0.125
+"""Of an estimated mean, places that count for less than an eighth of the most are left out: corners of most boxes, a
+quarter of what would be read."""
 _WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
 """All of an image."""
 
@@ -181,14 +184,14 @@ class _RoughAsked:
 
     def __init__(self, coefficients: Floats, usual: Floats, under: Floats, *, take_best: bool) -> None:
         """`usual` (rows · columns,): what each place usually scores; `under` (rows, columns): how much of it counts."""
-        down, across = slice(*_ends(under.max(axis=1))), slice(*_ends(under.max(axis=0)))
-        self._query = Int8Query.of(coefficients, fine=False)
+        self._query, self._take_best = Int8Query.of(coefficients, fine=False), take_best
         self._unit = self._query.step * _INT8_UNIT
-        self._usual = usual.reshape(under.shape)[down, across] / self._unit
-        self._counted, self._take_best = under[down, across] / under.sum(), take_best
-        self._less = np.float32((self._counted * self._usual).sum())
-        firsts = range(down.start * under.shape[1], down.stop * under.shape[1], under.shape[1])
-        self._runs = [slice(first + across.start, first + across.stop) for first in firsts]
+        ends = [_ends(row) for row in under]
+        firsts = np.arange(len(under)) * under.shape[1]
+        self._runs = [slice(at + first, at + last) for at, (first, last) in zip(firsts, ends, strict=True) if last]
+        counted, per_unit = under.ravel() / under.sum(), usual / self._unit
+        self._counted, self._usual = [counted[run] for run in self._runs], [per_unit[run] for run in self._runs]
+        self._less = np.float32(counted @ per_unit)
 
     @property
     def rows(self) -> range:
@@ -259,6 +262,8 @@ class PatchScorer(SampledScorer):
         each = self._usual.reshape(-1, self._usual.shape[-1]) @ coefficients
         usual = each if shares is None else shares @ each
         under, take_best = share_under(hw, None, where), where is None or self._alone
+        if shares is not None and not take_best:
+            under = np.where(under < _LEAST_UNDER * under.max(), np.float32(0), under)
         return _RoughAsked(coefficients, np.zeros_like(usual) if self._alone else usual, under, take_best=take_best)
 
     def _sampled_by(self, coefficients: Floats, where: Box | None, beside: PatchesBeside) -> Floats:
