@@ -9,7 +9,7 @@ scenes (`a man is running on the beach`): a query is compared with its own kind.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from typing import Final, Protocol, runtime_checkable
 
@@ -25,6 +25,8 @@ NEAREST: Final = 5
 """The names of the bank that say how usual it is to ask for such a thing: so many that mean most nearly the same."""
 MEASURED: Final = 8
 """One text of the bank in so many is measured to say how near to names texts usually are."""
+REMEMBERED: Final = 8
+"""Queries whose words are remembered: one search asks with a few."""
 BATCH: Final = 64
 """Texts that are embedded at once."""
 _LEAST_KNOWN: Final = 0.5
@@ -61,12 +63,24 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Heard:
+    """What the bank says of a query."""
+
+    nearness: float
+    """How near it is to the names that mean most nearly the same."""
+    scenes: Floats
+    """(m,) how like each scene it is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Bank:
     """Names and scenes as one encoder sees them."""
 
     kinds: tuple[Texts, Texts]
     near: tuple[float, float]
     """How near to names a name and a scene usually are."""
+    _heard: dict[bytes, Heard] = field(default_factory=dict)
+    """What it said to the last queries: hits and the images that are counted ask for the same."""
 
     @classmethod
     def of(cls, names: Floats, scenes: Floats) -> Bank:
@@ -75,9 +89,16 @@ class Bank:
         own = _nearest(some[0] @ names.T, itself=True), _nearest(some[1] @ names.T, itself=False)
         return cls((Texts.of(names), Texts.of(scenes)), (float(np.median(own[0])), float(np.median(own[1]))))
 
-    def nearness(self, query: Floats) -> float:
-        """How near a text (d,) is to the names that mean most nearly the same."""
-        return float(_nearest((self.kinds[0].rows @ query)[None], itself=False)[0])
+    def heard(self, query: Floats) -> Heard:
+        """What its texts say of a text (d,)."""
+        known = self._heard.get(key := query.tobytes())
+        if known is None:
+            names, scenes = (kind.rows @ query for kind in self.kinds)
+            known = Heard(float(_nearest(names[None], itself=False)[0]), scenes)
+            if len(self._heard) >= REMEMBERED:
+                self._heard.clear()
+            self._heard[key] = known
+        return known
 
 
 def _nearest(cosines: Floats, *, itself: bool) -> Floats:

@@ -99,7 +99,7 @@ def expected_right(
     if not len(base):
         return None
     scores = source.scores(base)
-    order = np.argsort(-scores, kind="stable")
+    order = np.argsort(scores)[::-1]
     ranks = np.unique(np.geomspace(1, len(base), min(LOOKED_AT, len(base))).astype(np.int64)) - 1
     picked = base[order[ranks]]
     pseudo = tuple(

@@ -80,9 +80,10 @@ def text_signs(
     beats_names, beats_scenes = ((own - best) / spread for best in seen.best_fit)
     asked = bank.kinds[words > LONGEST_NAME]
     names, scenes = bank.kinds
-    nearness = min(bank.nearness(query) - bank.near[words > LONGEST_NAME], 0.0)
+    heard = bank.heard(query)
+    nearness = min(heard.nearness - bank.near[words > LONGEST_NAME], 0.0)
     usual = np.full(len(hits), nearness / names.std)
-    agrees = ((seen.shares[1] * (scenes.rows @ query)[seen.texts[1]]).sum(axis=1) - scenes.usual(asked)) / scenes.std
+    agrees = ((seen.shares[1] * heard.scenes[seen.texts[1]]).sum(axis=1) - scenes.usual(asked)) / scenes.std
     lead = np.clip((own - _following(own, ordered)) / spread - USUAL_LEAD, LEAD_LEAST, LEAD_MOST)
     scores = (own - fits.mean) / spread
     of_name = [beats_names, scores, usual, agrees]
