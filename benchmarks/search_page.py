@@ -67,7 +67,9 @@ queries: the median time on the clock and of the processor, and the recall. Engi
 their best rows again from the stored ones, which count in their bytes. `×` is how many times faster than the product
 of all rows in float32 (`numpy`). An engine that was not built within the limit of a run, or does not fit, is listed
 with the reason. The machine was shared: queries were timed with priority over other work (`--lock`), builds were not,
-so compare processor time as well.
+so compare processor time as well. No constant was chosen with these queries (`clustered.py`). Of the first table
+faiss-flat, LanceDB, usearch and milvus-lite were run earlier, with other queries; of ten million images wherein was
+timed beside other work that had more of the processor.
 """
 
 
