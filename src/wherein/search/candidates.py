@@ -24,7 +24,7 @@ AT_FIRST: Final = 2
 """So many times k are proposed at first: the best k are then certain unless other terms lower half of those."""
 LEAST: Final = 40
 """Proposals of a term at least: what a page of twenty hits asks for at first."""
-WIDER: Final = 4
+WIDER: Final = 2
 """So many times more are proposed each time that was too few."""
 FIRST: Final = 256
 """Images scored exactly at first, at least, where all have estimates: that costs less than estimating 100,000."""
