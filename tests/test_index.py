@@ -121,3 +121,12 @@ def test_what_was_compacted_away_is_forgotten_and_the_rest_is_not_read_again() -
     cache.keep([("rows", 0), ("rows", 2)])
     list(table.blocks())
     assert shards.read == [0, 1, 2, 1]
+
+
+def test_a_row_beyond_its_shard_is_never_taken_for_another() -> None:
+    rows = np.ones((21, 4), np.float32)
+    table = table_of(rows, np.arange(21))
+    table.places.rows[9, 2] = 7  # shards hold seven
+    assert table.gather(np.array([8, 10])).shape == (2, 4)
+    with pytest.raises(IndexError):
+        table.gather(np.array([8, 9]))

@@ -175,10 +175,12 @@ class RowTable:
         shards, rows = places[order, 1], places[order, 2]
         ends = np.flatnonzero(np.diff(shards, append=-1)) + 1
         stored = [self._mapped[shard] for shard in shards[ends - 1].tolist()]
+        if (np.maximum.reduceat(rows, np.r_[0, ends[:-1]]) >= [len(own) for own in stored]).any():
+            raise IndexError(f"{self.layer}: a row that the catalogue names lies beyond its shard.")
         # Shard by shard as they are stored, and as floats all at once: a search reads a few rows of many shards.
         read = np.empty((len(wanted), *stored[0].shape[1:]), stored[0].dtype)
         for own, (start, end) in zip(stored, pairwise([0, *ends.tolist()]), strict=True):
-            own.take(rows[start:end], axis=0, out=read[start:end], mode="clip")
+            own.take(rows[start:end], axis=0, out=read[start:end], mode="clip")  # checked above: copies once
         found = np.empty(read.shape, np.float32)
         found[order] = read
         return found
