@@ -84,3 +84,10 @@ def test_the_shipped_directions_are_used_by_no_text_and_no_patch() -> None:
     half = 1 / np.sqrt(2)
     sentence, name = [half, 0.0, 0.0], [0.0, half, 0.0]
     assert np.allclose(texts @ used.T, [sentence, name, sentence, name], atol=1e-3)
+
+
+def test_a_text_is_the_same_alone_and_among_longer_ones() -> None:
+    encoder = load("mini")
+    texts = ["okapi", "a dog on the beach", "two people in a red boat on a lake below snowy mountains at sunset"]
+    alone = np.concatenate([encoder.texts([text]) for text in texts])
+    assert (alone * encoder.texts(texts)).sum(axis=1) == pytest.approx(1.0, abs=1e-5)

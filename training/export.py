@@ -1,8 +1,9 @@
 """Trained towers → the ONNX files, bases and tokenizer that the package ships.
 
 Pixels go in as `uint8 (n, 256, 256, 3)`; scaling and unit norms are inside the graphs. Most of the image tower computes
-in 8-bit integers (`integers.py`); its other weights are stored in half precision, and the text tower's as 8-bit
-integers with a scale for each row: these are widened when a session starts, so only the files are small.
+in 8-bit integers (`integers.py`); its other weights are stored in half precision and widened when a session starts. The
+text tower's are 8-bit integers with a scale for each output, or for each row of a table; a runtime that can multiplies
+them as they are, by inputs that it rounds to 8 bits, and others widen them.
 """
 
 from __future__ import annotations
@@ -252,9 +253,13 @@ def quantise(path: Path) -> None:
         scales = (np.abs(values).max(axis, keepdims=True) / 127 + 1e-12).astype(np.float32)
         small, name = np.round(values / scales).astype(np.int8), initializer.name
         initializer.CopyFrom(numpy_helper.from_array(small, f"{name}.int8"))
-        model.graph.initializer.append(numpy_helper.from_array(scales, f"{name}.scale"))
+        stored = scales.ravel() if node.op_type == "MatMul" else scales
+        model.graph.initializer.append(numpy_helper.from_array(stored, f"{name}.scale"))
         if node.op_type == "Gather":
             split_gather(model, node, name)
+        elif node.op_type == "MatMul":
+            # A standard operator, so that runtimes that can multiply integers see them; the last product stays exact.
+            before.append(helper.make_node("DequantizeLinear", [f"{name}.int8", f"{name}.scale"], [name], axis=1))
         else:
             before.append(helper.make_node("Cast", [f"{name}.int8"], [f"{name}.wide"], to=TensorProto.FLOAT))
             before.append(helper.make_node("Mul", [f"{name}.wide", f"{name}.scale"], [name]))

@@ -45,10 +45,11 @@ class Graph:
         if node.op_type == "Mul":
             return self.weight(node.input[0]) * self.weight(node.input[1])
         assert node.op_type == "DequantizeLinear", node.op_type
-        values, scale = self.weight(node.input[0]), self.weight(node.input[1])
+        values, shape = self.weight(node.input[0]), [1] * len(self.arrays[node.input[0]].shape)
+        shape[next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)] = -1
         if len(node.input) > 2:
-            values = values - self.weight(node.input[2]).reshape(-1, *[1] * (values.ndim - 1))
-        return values * scale.reshape(-1, *[1] * (values.ndim - 1))
+            values = values - self.weight(node.input[2]).reshape(shape)
+        return values * self.weight(node.input[1]).reshape(shape)
 
 
 def image_state(graph: Graph) -> dict[str, Tensor]:

@@ -1,8 +1,9 @@
 """A file of ONNX that torch can train: the same graph, run by torch, and written again with other numbers.
 
 Weights keep the form that they are stored in. What is stored in integers is rounded in every forward pass as it will be
-in the file, and what is rounded between operators is rounded here too; slopes pass through the rounding. So what
-is trained is what runs afterwards, and it runs as fast as before. Only the operators of `mini` are here.
+in the file, and what the file rounds between operators is rounded here too; slopes pass through the rounding. So what
+is trained is what runs afterwards, but for products that the runtime rounds by itself (those of texts, by less than a
+thousandth of their length), and it runs as fast as before. Only the operators of `mini` are here.
 """
 
 from __future__ import annotations
@@ -124,9 +125,15 @@ class TrainableGraph:
                 forms[output] = self._in_integers(wide[first], self._arrays[node.input[1]])
                 del forms[first]
             elif node.op_type == "DequantizeLinear" and first in self._arrays:
-                shape = (-1, *[1] * (self._arrays[first].ndim - 1))
-                forms[output] = self._in_integers(first, self._arrays[node.input[1]].reshape(shape))
+                forms[output] = self._in_integers(first, self._spread_steps(node))
         return forms
+
+    def _spread_steps(self, node: Any) -> Any:
+        """The steps of stored integers, shaped to spread over them: one for all, or one for each place of an axis."""
+        steps, shape = self._arrays[node.input[1]], [1] * self._arrays[node.input[0]].ndim
+        if steps.size > 1:
+            shape[next((one.i for one in node.attribute if one.name == "axis"), 1)] = -1
+        return steps.reshape(shape)
 
     def _in_integers(self, stored: str, steps: npt.NDArray[Any]) -> _Form:
         array = self._arrays[stored]
