@@ -32,7 +32,12 @@ def fit(sets: Sequence[Any], *, first: float = 1.0) -> Model:
             for one, count in zip(sets, counts, strict=True)
         ]
     )
-    worth /= worth.sum()
+    return logistic(x, y, worth)
+
+
+def logistic(x: np.ndarray, y: np.ndarray, worth: np.ndarray) -> Model:
+    """The model of (n, signs) hits that are right (1) or wrong (0), each worth so much."""
+    worth = worth / worth.sum()
     middle, scale = x.mean(axis=0), x.std(axis=0) + 1e-9
     design = np.c_[np.ones(len(x)), (x - middle) / scale]
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from confidence_sets import Ask, Trial, lines_of, named, near, short_asks, text, unseen
 
-OTHER_ABSENT = Path(__file__).with_name("other_absent_texts.txt")
+OTHER_ABSENT, OTHER_SCENES = (Path(__file__).with_name(f"other_absent_{name}.txt") for name in ("texts", "scenes"))
 LEAST_NAMED, MOST_NAMED = 4, 150
 """A noun is asked for where so many photographs have a caption with it."""
 CAPTIONED = ("coco_human", "flickr8k", "web")
@@ -112,7 +112,8 @@ class Held:
         yield Trial("text", "held nouns among all", "held-all", "mini", tuple(self.noun_asks()))
         yield Trial("text", "held words", "held-half-words", "mini", tuple(self.word_asks()))
         yield Trial("text", "held words among all", "held-half-all", "mini", tuple(self.word_asks()))
-        for name, words in (("absent", lines_of(OTHER_ABSENT)), ("unseen", unseen(self._words))):
+        nothing = {"absent": lines_of(OTHER_ABSENT), "unseen": unseen(self._words), "scenes": lines_of(OTHER_SCENES)}
+        for name, words in nothing.items():
             for library in ("people", "half-all"):
                 yield Trial("text", f"held {name} {library}", f"held-{library}", "mini", unanswered(words))
         yield Trial("text", "held absent words", "held-words", "mini", unanswered(lines_of(OTHER_ABSENT)))

@@ -26,6 +26,7 @@ from wherein.options import Asked
 from wherein.parallel import one_blas_thread
 from wherein.search.background import SAMPLE, Background
 from wherein.search.bank import Bank, bank_of
+from wherein.search.common import commonness
 from wherein.search.confidence import Model, likeliest_signs
 from wherein.search.decide import at_least
 from wherein.search.seen import Fits, Seen
@@ -64,7 +65,10 @@ class Library:
         background, hits = Background.of(scores[:SAMPLE], n=len(scores)), self.rows[best]
         seen, other = Seen.of(hits, self.bank, self.fits), asked_otherwise(words)
         asked, count = np.stack([texts[one] for one in (words, other) if one is not None]), count_words(words)
-        signs = likeliest_signs(asked, hits, seen, self.bank, words=count, fits=self.fits, background=background)
+        common = commonness(words, texts.encoder)
+        signs = likeliest_signs(
+            asked, hits, seen, self.bank, words=count, fits=self.fits, common=common, background=background
+        )
         return [self.ids[one] for one in best], signs
 
 

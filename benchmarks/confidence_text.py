@@ -4,6 +4,9 @@ A text of few words names a thing, a short one says some more of it, one of many
 line from signs to log odds (`wherein.search.signs`), fitted to its own texts, first hits counting more. What is counted
 as wrong there is often right for whoever asks, because only the photo that a caption was written for counts: so where
 each line reaches 50 %, the default cut, is set by what is kept and refused, and its slope is chosen again.
+
+How common the words are says nothing of which hit is right, and much of whether any is: so that sign is weighed after
+the others, by right first hits against the surest hits of texts that nothing answers.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from confidence_fit import fit
+from confidence_fit import fit, logistic
 from confidence_page import error, sure_of
 from wherein.search.confidence import Model
 from wherein.search.signs import OF_NAME, OF_SCENE, OF_SHORT, TEXT_SIGNS
@@ -23,7 +26,7 @@ FIRST = 5.0
 """First hits count so many times: they decide whether anything is shown."""
 KEPT = 0.9
 """The share of the right first hits of held-back captions that stay at 50 %."""
-SHOWN = (0.05, 0.08)
+SHOWN = (0.04, 0.07)
 """The share of other absent texts that show anything at 50 % among held-back photographs of people and of things: of
 names, and of short texts, half of which is often there (a lobster *on a plate*). The other libraries hold photographs
 from the web, which may show what the list says is absent."""
@@ -48,7 +51,7 @@ def text_model(judged: Mapping[str, Any]) -> Model:
     for number, columns in enumerate(LINES):
         fitted = captions if columns is OF_SCENE else judged
         sets = [own for one in fitted.values() if (own := _of_line(one, number)) is not None]
-        line = fit(sets, first=FIRST)
+        line = _with_rare(fit([replace(one, signs=one.signs[:, :-1]) for one in sets], first=FIRST), number, judged)
         middle = _keeping(line, sets) if columns is OF_SCENE else _refusing(line, number, judged)
         slope = _slope(line, sets, middle)
         line = Model(slope * (line.offset - middle), tuple(slope * weight for weight in line.weights))
@@ -67,6 +70,24 @@ def _of_line(one: Any, number: int) -> Any | None:
         return None
     rows = {name: getattr(one, name)[own] for name in ("right", "unknown", "query", "answerable", "less")}
     return replace(one, **rows, signs=one.signs[own][:, LINES[number]] / shares[own, number, None])
+
+
+def _with_rare(line: Model, number: int, judged: Mapping[str, Any]) -> Model:
+    """A line with a weight for its last sign, how common words are."""
+    line = replace(line, weights=(*line.weights, 0.0))
+    right, absent = list[np.ndarray](), list[np.ndarray]()
+    for one in (own for each in judged.values() if (own := _of_line(each, number)) is not None):
+        odds, starts = np.asarray(line.odds(one.signs), np.float64), np.flatnonzero(one.first)
+        both = np.c_[odds, one.signs[:, -1]]
+        if one.answerable.any():
+            right.append(both[one.first & one.right])
+            continue
+        ends = np.r_[starts[1:], len(odds)]
+        surest = [start + int(odds[start:end].argmax()) for start, end in zip(starts, ends, strict=True)]
+        absent.append(both[[place for place in surest if one.less[place] == 1.0]])  # others show nothing anyway
+    x, y = np.concatenate([*right, *absent]), np.repeat([1.0, 0.0], [sum(map(len, right)), sum(map(len, absent))])
+    told = logistic(x, y, np.where(y > 0, 1.0 / max(y.sum(), 1.0), 1.0 / max((1.0 - y).sum(), 1.0)))
+    return replace(line, weights=(*line.weights[:-1], told.weights[1] / max(told.weights[0], 1e-9)))
 
 
 def _keeping(line: Model, sets: Sequence[Any]) -> float:

@@ -110,6 +110,11 @@ class MiniEncoder:
         embedded, _ = first_words(text, MAX_TOKENS)
         return self._lexicon.unknown(str(self._tokenizer.normalizer.normalize_str(embedded)))
 
+    def word_ranks(self, text: str) -> tuple[int, ...]:
+        """The place of each word that it embeds in the order of how common words are; letters in no list come last."""
+        embedded, _ = first_words(text, MAX_TOKENS)
+        return self._lexicon.ranks(str(self._tokenizer.normalizer.normalize_str(embedded)))
+
     def read(self, text: str) -> str:
         """A text of another language in English, and misspelled words mended; what it does not embed stays as it is."""
         lexicon = self._lexicon

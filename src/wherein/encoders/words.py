@@ -41,6 +41,14 @@ class KnowsWords(Protocol):
         """Those words of a text, in their order."""
 
 
+@runtime_checkable
+class RanksWords(Protocol):
+    """An encoder of one language that can say how common words are."""
+
+    def word_ranks(self, text: str) -> tuple[int, ...]:
+        """The place of each word of a text in the order of how common words are, from 1."""
+
+
 def word_hash(word: str) -> int:
     """32 bits of a word, as a list of known words keeps it."""
     return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big")
@@ -63,6 +71,16 @@ class Lexicon:
     def words(self) -> tuple[str, ...]:
         """The tokenizer's whole words, the commonest first: that is the order of its vocabulary."""
         return tuple(token for token in self._ordered if token.isascii() and token.isalpha())
+
+    def ranks(self, text: str) -> tuple[int, ...]:
+        """The place of each word of a normalised text in that order, or of its singular; others come last."""
+        last = len(self._ranks) + 1
+        words = re.findall(r"[^\W\d_]+", text)
+        return tuple(min(self._ranks.get(one, last) for one in (word, word.removesuffix("s"))) for word in words)
+
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        return {word: rank for rank, word in enumerate(self.words, 1)}
 
     def taught(self, word: str) -> bool:
         """Whether training texts held a word, or its singular."""

@@ -4,7 +4,8 @@ Signs (`wherein.search.signs`) are weighed by a model for each kind of evidence;
 (`models.json`, made by `benchmarks/confidence.py`) and depend on no encoder. What people judge moves the odds
 afterwards (`wherein.search.judgements`).
 
-    text       how far the words beat other words, fit better than usual, agree with what fits the image, and lead
+    text       how far the words beat other words, fit better than usual, agree with what fits the image, and lead, and
+               how common they are
     example    how far a hit is more like the example than look-alikes are; `region` for a part of an example
     place      the same for the whole image, and how far the place stands out; `anywhere` for patches and proposals,
                `again` after steps that score anew
@@ -31,6 +32,7 @@ from wherein.features import FeatureFamily
 from wherein.search.background import Background
 from wherein.search.bank import Bank, bank_of
 from wherein.search.calibrate import ODDS, asks, source_of
+from wherein.search.common import commonness
 from wherein.search.engine import Ranked
 from wherein.search.seen import Fits, Seen
 from wherein.search.signs import FEWEST, TEXT_SIGNS, count_words, example_signs, stands_out, text_signs
@@ -206,9 +208,13 @@ class Evidence:
             return np.zeros((len(self._images), len(TEXT_SIGNS)), np.float32)
         images = self._view.layers.seen(bank)
         seen, background = images.of(self._images), self._source.background if self._is_plain(group) else None
-        words = min(count_words(part.text) for part in self._query.parts if part.text and not part.negative)
+        read = self._ranked.read or self._query
+        texts = [part.text for part in read.parts if part.text and not part.negative]
+        words, common = count_words(least := min(texts, key=count_words)), commonness(least, self._encoder)
         asked = group.vectors if group.otherwise is None else np.concatenate([group.vectors, group.otherwise])
-        return likeliest_signs(asked, self._rows, seen, bank, words=words, fits=images.fits, background=background)
+        return likeliest_signs(
+            asked, self._rows, seen, bank, words=words, fits=images.fits, common=common, background=background
+        )
 
     def _is_plain(self, group: Group) -> bool:
         """Whether scores are the cosines of whole images with the one vector of a group."""
@@ -225,11 +231,22 @@ class Evidence:
 
 
 def likeliest_signs(
-    queries: Floats, hits: Floats, seen: Seen, bank: Bank, *, words: int, fits: Fits, background: Background | None
+    queries: Floats,
+    hits: Floats,
+    seen: Seen,
+    bank: Bank,
+    *,
+    words: int,
+    fits: Fits,
+    common: float,
+    background: Background | None,
 ) -> Floats:
     """(hits, signs) of texts (m, d) that any hit may answer: for each hit, those of the one that is likeliest right."""
     each = np.stack(
-        [text_signs(one, hits, seen, bank, words=words, fits=fits, background=background) for one in queries]
+        [
+            text_signs(one, hits, seen, bank, words=words, fits=fits, common=common, background=background)
+            for one in queries
+        ]
     )
     best = np.stack([shipped()["text"].odds(signs) for signs in each]).argmax(axis=0)
     return np.asarray(each[best, np.arange(len(best))], np.float32)

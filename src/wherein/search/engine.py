@@ -85,6 +85,8 @@ class Ranked:
     """What was looked for by an encoder, once the ranking is done."""
     unknown: Unknown = field(default_factory=Unknown)
     """Words of the query that the encoder cannot know, once the ranking is done."""
+    read: Query | None = None
+    """The query as the encoder read it, once the ranking is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ def rank(
     if clips is not None:
         others = others_of([one.image for one in first], source, clips, every)
         first = tuple(replace(one, others=same) for one, same in zip(first, others, strict=True))
-    return replace(ranked, candidates=first, notes=said, groups=tuple(groups), unknown=unknown)
+    return replace(ranked, candidates=first, notes=said, groups=tuple(groups), unknown=unknown, read=query)
 
 
 def load_step(word: str) -> Step:

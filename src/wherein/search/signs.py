@@ -37,18 +37,21 @@ TEXT_SIGNS: Final = (
     "scores, of a name",
     "usual",
     "agrees with scenes, of a name",
+    "common, of a name",
     "scores, short",
     "usual, short",
     "agrees with scenes, short",
     "leads, short",
+    "common, short",
     "beats scenes",
     "scores",
     "agrees with scenes",
     "leads",
+    "common",
 )
 """What `text_signs` gives: after the first two, those of texts that name a thing, of short ones, and of texts that
 describe a scene."""
-OF_NAME, OF_SHORT, OF_SCENE = slice(2, 6), slice(6, 10), slice(10, 14)
+OF_NAME, OF_SHORT, OF_SCENE = slice(2, 7), slice(7, 12), slice(12, 17)
 ALIKE: Final = slice(10, 30)
 """The neighbours that say how like an image its look-alikes are; the ten nearest may be the very same thing."""
 PAIRED: Final = 128
@@ -64,15 +67,23 @@ _LEAST_SPREAD: Final = 1e-6
 
 
 def text_signs(
-    query: Floats, hits: Floats, seen: Seen, bank: Bank, *, words: int, fits: Fits, background: Background | None = None
+    query: Floats,
+    hits: Floats,
+    seen: Seen,
+    bank: Bank,
+    *,
+    words: int,
+    fits: Fits,
+    common: float = 0.0,
+    background: Background | None = None,
 ) -> Floats:
     """(hits, signs) of a text, as TEXT_SIGNS names them.
 
     How far the query beats the bank's texts of its own kind, scores more than texts usually do, means what the scenes
-    mean that fit best, is as near to names as is usual, and how a hit leads. No sign asks how other images score, but
-    for the next few, so that unrelated ones that join a collection move little (how well texts usually fit is still
+    mean that fit best, is as near to names as is usual, how a hit leads, and how common the words are. No sign asks how
+    other images score, but for the next few, so that unrelated ones that join a collection move little (how well texts usually fit is still
     measured on its images). `query` (d,) and `hits` (n, d) are embeddings, `seen` what the bank says of the hits,
-    `words` how many the text has, and `background` that of its scores; without it hits are compared with each other.
+    `words` how many the text has, `common` how common they are (`wherein.search.common`), and `background` that of its scores; without it hits are compared with each other.
     """
     own, spread = hits @ query, fits.spread
     named, short, described = _asked_with(words)
@@ -86,9 +97,10 @@ def text_signs(
     agrees = ((seen.shares[1] * heard.scenes[seen.texts[1]]).sum(axis=1) - scenes.usual(asked)) / scenes.std
     lead = np.clip((own - _following(own, ordered)) / spread - USUAL_LEAD, LEAD_LEAST, LEAD_MOST)
     scores = (own - fits.mean) / spread
-    of_name = [beats_names, scores, usual, agrees]
-    of_short = [scores, usual, agrees, lead]
-    of_scene = [beats_scenes, scores, agrees, lead]
+    usually = np.full(len(hits), common)
+    of_name = [beats_names, scores, usual, agrees, usually]
+    of_short = [scores, usual, agrees, lead, usually]
+    of_scene = [beats_scenes, scores, agrees, lead, usually]
     shares = [np.full(len(hits), share) for share in (short, described)]
     lines = ((named, of_name), (short, of_short), (described, of_scene))
     return np.asarray(np.stack([*shares, *(share * one for share, own in lines for one in own)], axis=1), np.float32)

@@ -13,7 +13,7 @@ import numpy as np
 from wherein.arrays import Floats, unit
 from wherein.encoders import Encoded, Encoder
 from wherein.encoders.reading import Reads
-from wherein.encoders.words import KnowsWords
+from wherein.encoders.words import KnowsWords, RanksWords
 from wherein.errors import QueryError, SpecError, did_you_mean
 from wherein.images.image import Image, Pixels
 from wherein.search.head import Head, Learnt
@@ -127,6 +127,11 @@ class ReadingTrainedEncoder(TrainedEncoder):
         """The words of a text that the base cannot know."""
         base = self.stored_by
         return () if said_label(text) is not None or not isinstance(base, KnowsWords) else base.unknown_words(text)
+
+    def word_ranks(self, text: str) -> tuple[int, ...]:
+        """How common the words of a text are, as the base says."""
+        base = self.stored_by
+        return () if said_label(text) is not None or not isinstance(base, RanksWords) else base.word_ranks(text)
 
 
 def trained_encoder(base: Encoder, card: Card, numbers: Arrays) -> TrainedEncoder:
