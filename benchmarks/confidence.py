@@ -46,8 +46,8 @@ MANY = 25_000
 """Images of the largest library."""
 WEIGHTS = {
     "text": TEXT_SIGNS,
-    "example": ("above look-alikes", "like"),
-    "region": ("above look-alikes", "like"),
+    "example": ("nearer than look-alikes",),
+    "region": ("nearer than look-alikes",),
     "both": ("plain",),
     "place": ("plain", "stands out"),
     "anywhere": ("plain", "stands out"),

@@ -6,7 +6,7 @@ afterwards (`wherein.search.judgements`).
 
     text       how far the words beat other words, fit better than usual, agree with what fits the image, and lead, and
                how common they are
-    example    how far a hit is more like the example than look-alikes are; `region` for a part of an example
+    example    how many times nearer to the example a hit is than look-alikes are; `region` for a part of an example
     place      the same for the whole image, and how far the place stands out; `anywhere` for patches and proposals,
                `again` after steps that score anew
     both       for texts and examples together, or several places: the least of what each says of the whole image
@@ -34,8 +34,9 @@ from wherein.search.bank import Bank, bank_of
 from wherein.search.calibrate import ODDS, asks, source_of
 from wherein.search.common import commonness
 from wherein.search.engine import Ranked
+from wherein.search.others import example_signs
 from wherein.search.seen import Fits, Seen
-from wherein.search.signs import FEWEST, TEXT_SIGNS, count_words, example_signs, stands_out, text_signs
+from wherein.search.signs import FEWEST, TEXT_SIGNS, count_words, stands_out, text_signs
 from wherein.search.sources import Group
 from wherein.search.views import View
 from wherein.values.judgement import Curve

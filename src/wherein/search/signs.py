@@ -1,7 +1,7 @@
 """Signs: what tells a right hit from a wrong one, in numbers that mean the same in every collection and encoder.
 
 A score says little by itself: a cosine of 0.3 is much for one image and little for the next. So a text is compared with
-a bank of other texts (`wherein.search.bank`), an example with what it and the hit usually look like, and any other
+a bank of other texts (`wherein.search.bank`), an example with its look-alikes (`wherein.search.others`), and any other
 score with the best of the rest. Each sign is counted in deviations, so that a constant added to every cosine, or
 another scale, changes none.
 """
@@ -16,6 +16,7 @@ from wherein.arrays import Floats
 from wherein.encoders.reading import unframed
 from wherein.search.background import Background
 from wherein.search.bank import Bank
+from wherein.search.others import ALIKE
 from wherein.search.seen import Fits, Seen
 
 NEXT: Final = 5
@@ -52,10 +53,6 @@ TEXT_SIGNS: Final = (
 """What `text_signs` gives: after the first two, those of texts that name a thing, of short ones, and of texts that
 describe a scene."""
 OF_NAME, OF_SHORT, OF_SCENE = slice(2, 7), slice(7, 12), slice(12, 17)
-ALIKE: Final = slice(10, 30)
-"""The neighbours that say how like an image its look-alikes are; the ten nearest may be the very same thing."""
-PAIRED: Final = 128
-"""Images of which any two are compared to say how like two images usually are: eight thousand pairs."""
 FEWEST: Final = 20
 """Fewer images do not show what is usual, so nothing is said to stand out among them."""
 _MAD: Final = 1.4826  # the median deviation of a normal distribution is its standard deviation over this
@@ -137,33 +134,6 @@ def _following(own: Floats, ordered: Floats) -> Floats:
     start = np.minimum(first, len(ordered) - 1)
     end = np.minimum(start + NEXT, len(ordered))
     return np.asarray((sums[end] - sums[start]) / (end - start), np.float32)
-
-
-def example_signs(queries: Floats, hits: Floats, others: Floats) -> Floats:
-    """(hits, 2): how far a hit is more like the example than either is like its look-alikes, and than any two images.
-
-    `queries` (m, d), `hits` (n, d) and `others` (o, d), images of the same collection, are embeddings.
-    """
-    own = (hits @ queries.T).max(axis=1)
-    asked = _usual((others @ queries.T).max(axis=1)[None], itself=False)
-    level, spread = (values[0] for values in asked)
-    hit_level, hit_spread = _usual(hits @ others.T, itself=True)
-    above = (own - np.maximum(level, hit_level)) / np.sqrt(spread * hit_spread)
-    some = others[:: -(-len(others) // PAIRED)]
-    pairs = (some @ some.T)[~np.eye(len(some), dtype=np.bool_)]
-    like = (own - pairs.mean()) / max(float(pairs.std()), _LEAST_SPREAD)
-    return np.asarray(np.stack([above, like], axis=1), np.float32)
-
-
-def _usual(cosines: Floats, *, itself: bool) -> tuple[Floats, Floats]:
-    """Of each row (r, o): how like it its look-alikes are, and its deviation; `itself` may be among them."""
-    first, last = ALIKE.start + itself, min(ALIKE.stop + itself, cosines.shape[1])
-    first = min(first, last - 1)
-    nearest = np.sort(np.partition(cosines, -last, axis=1)[:, -last:], axis=1)[:, ::-1]
-    middle = np.median(cosines, axis=1)
-    mad = np.median(np.abs(cosines - middle[:, None]), axis=1)
-    spread = np.maximum(np.maximum(_MAD * mad, _OUTLIERS * cosines.std(axis=1)), _LEAST_SPREAD)
-    return nearest[:, first:last].mean(axis=1), np.asarray(spread, np.float32)
 
 
 def stands_out(scores: Floats, background: Background) -> Floats:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, cast
+from typing import cast
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from wherein.search.bank import Bank
 from wherein.search.expansion import Weighting, augment
 from wherein.search.head import Usual
 from wherein.search.local import LocalIndex, OnStep, Regions, load_local, no_step
+from wherein.search.others import OTHERS, Others
 from wherein.search.scorers import RowScorer, Scorer
 from wherein.search.seen import SeenImages
 from wherein.search.style import Drawn
@@ -54,9 +55,6 @@ from wherein.store.shards import Array, as_floats
 from wherein.store.store import Store
 from wherein.values.method import DBA, Method, declared_word
 from wherein.values.region import Box, Grid
-
-OTHERS: Final = 2048
-"""Images that a hit is compared with to say what it usually looks like: 20 hits take a millisecond, 4 MB stay."""
 
 
 def word_of(method: Method) -> SearchWord:
@@ -192,20 +190,20 @@ class StoredLayers:
         return beside.clips_of(self.store, self.images)
 
     @cached_property
-    def others(self) -> Floats:
-        """(o, d) embeddings of whole images, at most OTHERS, that say what is usual in the collection."""
+    def others(self) -> Others:
+        """Some of the whole images, which say what is usual in the collection."""
         step = -(-len(self.sample) // OTHERS) or 1
-        return self.whole().vectors(self.sample[::step])
+        return Others(self.whole().vectors(self.sample[::step]))
 
     @cached_property
     def usual(self) -> Usual:
         """What whole images are like here, which few-shot search compares marks with."""
-        return Usual.of(self.others)
+        return Usual.of(self.others.rows)
 
     def seen(self, bank: Bank) -> SeenImages:
         """What a bank of texts says of each image."""
         if self._seen is None or self._seen.bank is not bank:
-            self._seen = SeenImages(self.whole(), len(self.images), bank, self.others)
+            self._seen = SeenImages(self.whole(), len(self.images), bank, self.others.rows)
         return self._seen
 
     @cached_property
