@@ -78,9 +78,10 @@ def text_signs(
 
     How far the query beats the bank's texts of its own kind, scores more than texts usually do, means what the scenes
     mean that fit best, is as near to names as is usual, how a hit leads, and how common the words are. No sign asks how
-    other images score, but for the next few, so that unrelated ones that join a collection move little (how well texts usually fit is still
-    measured on its images). `query` (d,) and `hits` (n, d) are embeddings, `seen` what the bank says of the hits,
-    `words` how many the text has, `common` how common they are (`wherein.search.common`), and `background` that of its scores; without it hits are compared with each other.
+    other images score, but for the next few, so that unrelated ones that join a collection move little (how well texts
+    usually fit is still measured on its images). `query` (d,) and `hits` (n, d) are embeddings, `seen` what the bank
+    says of the hits, `words` how many the text has, `common` how common they are (`wherein.search.common`), and
+    `background` that of its scores; without it hits are compared with each other.
     """
     own, spread = hits @ query, fits.spread
     named, short, described = _asked_with(words)
