@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 
 import wherein
+from confidence_by_eye import by_eye_lines
 from confidence_fit import fit
 from confidence_held import Held
 from confidence_more import count_lines, counted_photos, more
@@ -134,7 +135,8 @@ def main() -> None:
         arguments.models.write_text(written(fit_all(judged, fitted, known=unjudged)), "utf-8")
         models = read(arguments.models)
     said = {key: left_out(key, judged, fitted, models) for key in judged}
-    extra = more(library("mixed", sets, held, out), sets, held, models["text"], out, many=arguments.many)
+    extra = by_eye_lines(judged, said)
+    extra += more(library("mixed", sets, held, out), sets, held, models["text"], out, many=arguments.many)
     if arguments.many:
         banks = larger_banks(held, out, arguments.many)
         extra += tried_lines(lambda name: library(name, sets, held, out), sets, judged, models["text"], banks)

@@ -11,7 +11,9 @@ from wherein.arrays import Floats, unit
 from wherein.encoders import load
 from wherein.search.background import Background
 from wherein.search.bank import NAMES, Bank, bank_of, texts
+from wherein.search.common import commonness
 from wherein.search.confidence import Model, likeliest_signs, shipped
+from wherein.search.others import Others, example_signs
 from wherein.search.seen import Fits, Seen
 from wherein.search.signs import (
     FEWEST,
@@ -20,7 +22,7 @@ from wherein.search.signs import (
     OF_SHORT,
     TEXT_SIGNS,
     asked_otherwise,
-    example_signs,
+    count_words,
     stands_out,
     text_signs,
 )
@@ -42,7 +44,7 @@ def test_a_text_that_beats_its_rivals_has_better_signs_than_one_that_does_not() 
     wrong = unit(RANDOM.normal(size=(1, 16)).astype(np.float32))
     hits, fits = np.vstack([right, wrong]), Fits(0.0, 0.25)
     seen = Seen.of(hits, BANK, fits)
-    by_query = [number for number, sign in enumerate(TEXT_SIGNS) if sign.startswith("usual")]
+    by_query = [number for number, sign in enumerate(TEXT_SIGNS) if sign.startswith(("usual", "common"))]
     columns = np.delete(np.arange(len(TEXT_SIGNS)), [0, 1, *by_query])  # the others say which line a text is of
     lines = {2: OF_NAME, 5: OF_SHORT, 8: OF_SCENE}
     for words, line in lines.items():
@@ -88,7 +90,7 @@ def test_a_hit_is_as_sure_of_a_name_as_either_way_to_ask_for_it_says() -> None:
     one, other = (unit((hit + 0.2 * RANDOM.normal(size=16))[None].astype(np.float32)) for hit in hits)
     seen, fits = Seen.of(hits, BANK, Fits(0.0, 0.25)), Fits(0.0, 0.25)
     signs = [
-        likeliest_signs(asked, hits, seen, BANK, words=1, fits=fits, background=None)
+        likeliest_signs(asked, hits, seen, BANK, words=1, fits=fits, common=0.0, background=None)
         for asked in (one, other, np.concatenate([one, other]))
     ]
     odds = [shipped()["text"].odds(each) for each in signs]
@@ -160,17 +162,64 @@ def test_a_constant_in_every_embedding_changes_no_sign() -> None:
     moved = text_signs(shifted(query)[0], shifted(hits), seen_lifted, other, words=6, fits=lifted, background=scores[1])
     assert np.abs(plain - moved).max() < 2e-3
     others = unit(RANDOM.normal(size=(100, 16)).astype(np.float32))
-    near = example_signs(query, hits, others)
-    assert np.abs(near - example_signs(shifted(query), shifted(hits), shifted(others))).max() < 2e-3
+    near = example_signs(query, hits, Others(others))
+    assert np.abs(near - example_signs(shifted(query), shifted(hits), Others(shifted(others)))).max() < 2e-3
 
 
 def test_the_same_thing_again_is_above_look_alikes_and_a_look_alike_is_not() -> None:
     kind = unit((0.8 * np.eye(64)[0] + 0.12 * RANDOM.normal(size=(60, 64))).astype(np.float32))
     rest = unit(RANDOM.normal(size=(200, 64)).astype(np.float32))
     again = unit((kind[:1] + 0.02 * RANDOM.normal(size=(1, 64))).astype(np.float32))
-    signs = example_signs(kind[:1], np.vstack([again, kind[1:2]]), np.vstack([kind[1:], rest, again]))
+    signs = example_signs(kind[:1], np.vstack([again, kind[1:2]]), Others(np.vstack([kind[1:], rest, again])))
     odds = shipped()["example"].odds(signs)
     assert odds[0] > odds[1] + 3.0, signs
+
+
+def test_hits_of_examples_that_resemble_nothing_are_in_the_order_of_their_scores() -> None:
+    """Otherwise the stranger an example is, the surer it is of whatever is a little like it."""
+    rest = unit((0.6 * np.eye(64)[0] + 0.1 * RANDOM.normal(size=(200, 64))).astype(np.float32))
+    strange, stranger = (unit((share * np.eye(64)[0] + np.eye(64)[1])[None].astype(np.float32)) for share in (0.1, 0.0))
+    others = Others(rest)
+    hits = [rest[np.argsort(-(rest @ one[0]))[:5]] for one in (strange, stranger)]
+    scores = np.concatenate([one @ asked[0] for one, asked in zip(hits, (strange, stranger), strict=True)])
+    signs = np.concatenate(
+        [example_signs(asked, one, others) for one, asked in zip(hits, (strange, stranger), strict=True)]
+    )
+    assert np.argsort(-signs[:, 0]).tolist() == np.argsort(-scores).tolist()
+
+
+def test_where_all_images_are_the_same_no_hit_is_nearer() -> None:
+    same = np.tile(unit(RANDOM.normal(size=(1, 16)).astype(np.float32)), (40, 1))
+    assert np.abs(example_signs(same[:1], same[:3], Others(same))).max() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("rare", "common"),
+    [
+        pytest.param("a stalactite", "a stone", id="names"),
+        pytest.param("a photo of a unicycle", "a photo of a bicycle", id="framed names"),
+        pytest.param("barn owl", "white bird", id="the rarest word of a name counts"),
+        pytest.param("a potholer squeezes through a narrow passage", "a man walks along a narrow street", id="scenes"),
+    ],
+)
+def test_a_text_of_rare_words_needs_more_to_be_believed(rare: str, common: str) -> None:
+    mini = load("mini")
+    assert commonness(rare, mini) < commonness(common, mini) <= 0.0
+    query, fits = SCENES_ROWS[:1], Fits(0.0, 0.25)
+    hits = unit(query + 0.3 * RANDOM.normal(size=(2, 16)).astype(np.float32))
+    words, seen = count_words(rare), Seen.of(hits, BANK, fits)
+    odds = [
+        shipped()["text"].odds(text_signs(query[0], hits, seen, BANK, words=words, fits=fits, common=one))
+        for one in (commonness(rare, mini), 0.0)
+    ]
+    assert (odds[0] < odds[1]).all()
+
+
+def test_how_common_words_are_is_asked_of_encoders_that_know() -> None:
+    assert commonness("a stalactite", load("toy")) == 0.0
+    assert commonness("the", load("mini")) == 0.0  # nothing is said
+    assert commonness("stalactites", load("mini")) == commonness("stalactite", load("mini"))  # neither is listed
+    assert commonness("horses", load("mini")) >= commonness("horse", load("mini"))
 
 
 @pytest.mark.parametrize(

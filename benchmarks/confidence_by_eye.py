@@ -1,0 +1,54 @@
+"""Wrong first hits of captions that do answer them: what a person says who looks at the photographs.
+
+`captions_by_eye.csv` names a set, the number of a caption in it and a photograph: all wrong first hits of the weights
+that it was made with, looked at in an order that says nothing of confidence. One answers (1) where the photograph shows
+all that the caption says.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from confidence_page import auroc, cells
+
+BY_EYE = Path(__file__).with_name("captions_by_eye.csv")
+SETS = ("captions coco_human", "captions flickr8k")
+SUREST = 60
+
+
+def by_eye_lines(judged: Mapping[Any, Any], odds: Mapping[Any, np.ndarray]) -> list[str]:
+    """Right against wrong first hits, with what was seen beside the labels."""
+    with BY_EYE.open(encoding="utf-8", newline="") as file:
+        seen = {(row["set"], int(row["text"]), row["image"]): row["answers"] == "1" for row in csv.DictReader(file)}
+    lines = [
+        "\n## Captions judged by eye\n",
+        "Only the photograph that a caption was written for counts as right above, and other photographs may answer it.",
+        "All wrong first hits were looked at, in an order that said nothing of confidence (`captions_by_eye.csv`), and",
+        "answer where they show all that is said. Right against wrong first hits (AUROC): by the labels (`official`,",
+        "which stays the figure to go by), with those that answer counted as right, and left out. Photographs that came",
+        "first only after the weights changed were not looked at, and count as wrong.\n",
+        "| set | wrong | looked at | answer | official | answers are right | answers left out |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    wrong = list[tuple[float, bool]]()
+    for name in SETS:
+        one, own = judged["text", name], odds["text", name]
+        first = np.flatnonzero(one.first & ~one.unknown)
+        keys = [(name.split()[1], int(one.query[place]), Path(str(one.images[place])).stem) for place in first.tolist()]
+        right, value = one.right[first], own[first]
+        known = np.array([key in seen for key in keys]) & ~right
+        answers = np.array([seen.get(key, False) for key in keys]) & ~right
+        figures = cells(
+            auroc(value[right], value[~right]),
+            auroc(value[right | answers], value[~right & ~answers]),
+            auroc(value[right], value[~right & ~answers]),
+        )
+        lines.append(f"| {name} | {(~right).sum()} | {known.sum()} | {answers.sum()} | {figures} |")
+        wrong += zip(value[~right].tolist(), answers[~right].tolist(), strict=True)
+    surest = sorted(wrong, reverse=True)[:SUREST]
+    return [*lines, f"\nOf the {SUREST} surest wrong hits {sum(answers for _, answers in surest)} answer."]
