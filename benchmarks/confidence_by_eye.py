@@ -27,11 +27,11 @@ def by_eye_lines(judged: Mapping[Any, Any], odds: Mapping[Any, np.ndarray]) -> l
         seen = {(row["set"], int(row["text"]), row["image"]): row["answers"] == "1" for row in csv.DictReader(file)}
     lines = [
         "\n## Captions judged by eye\n",
-        "Only the photograph that a caption was written for counts as right above, and other photographs may answer it.",
-        "All wrong first hits were looked at, in an order that said nothing of confidence (`captions_by_eye.csv`), and",
+        "Only the photograph that a caption was written for counts as right above, and others may answer it too. All",
+        "wrong first hits were looked at, in an order that said nothing of confidence (`captions_by_eye.csv`). They",
         "answer where they show all that is said. Right against wrong first hits (AUROC): by the labels (`official`,",
-        "which stays the figure to go by), with those that answer counted as right, and left out. Photographs that came",
-        "first only after the weights changed were not looked at, and count as wrong.\n",
+        "which stays the figure to go by), with those that answer counted as right, and left out. Photographs that are",
+        "first only since the weights changed were not looked at, and count as wrong.\n",
         "| set | wrong | looked at | answer | official | answers are right | answers left out |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]

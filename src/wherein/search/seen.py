@@ -16,7 +16,7 @@ SOFT: Final = 2.0
 Of 1, 2 and 3.3, 2 kept most right first hits of photographs held back
 where 5 % of texts that nothing answers got a hit."""
 FITTING: Final = 20
-"""Names, and scenes, of the bank that say what an image shows: the best so many of each."""
+"""Scenes of the bank that say what an image shows: the best so many."""
 SHARPNESS: Final = 3.3
 """How fast a text of the bank counts less the worse it fits, per deviation of the image's fits: of `mini`'s, a cosine
 of 0.017 below the best counts e times less."""
@@ -52,27 +52,32 @@ class Seen:
 
     best_fit: Floats
     """(2, n) how well its best names and its best scenes fit, softly the best of all."""
-    texts: Ints
-    """(2, n, FITTING) the names and the scenes that fit best."""
+    scenes: Ints
+    """(n, FITTING) the scenes that fit best."""
     shares: Floats
-    """(2, n, FITTING) how much each of them says, in all 1."""
+    """(n, FITTING) how much each of them says, in all 1."""
 
     @classmethod
     def of(cls, images: Floats, bank: Bank, fits: Fits) -> Seen:
         """From the embeddings (n, d) of images."""
-        each = [_seen_by(images @ kind.rows.T, fits.spread) for kind in bank.kinds]
-        return cls(*(np.stack(one) for one in zip(*each, strict=True)))
+        names, scenes = (images @ kind.rows.T for kind in bank.kinds)
+        best_fit = np.stack([_best_fit(own, fits.spread) for own in (names, scenes)])
+        return cls(best_fit, *_fitting(scenes, fits.spread))
 
 
-def _seen_by(fits: Floats, spread: float) -> tuple[Floats, Ints, Floats]:
-    """What texts of one kind say of images that they fit so well (n, m)."""
+def _best_fit(fits: Floats, spread: float) -> Floats:
+    """(n,) softly the best of how well texts of one kind fit images (n, m)."""
     best = fits.max(axis=1, keepdims=True)
     weights = np.exp((fits - best) * (SOFT / spread))
-    blurred = best[:, 0] + np.log(weights.mean(axis=1)) * (spread / SOFT)
+    return np.asarray(best[:, 0] + np.log(weights.mean(axis=1)) * (spread / SOFT), np.float32)
+
+
+def _fitting(fits: Floats, spread: float) -> tuple[Ints, Floats]:
+    """(n, FITTING) the texts that fit images (n, m) best, and how much each says."""
     texts = np.argpartition(fits, -FITTING, axis=1)[:, -FITTING:]
-    shares = np.exp(SHARPNESS * (np.take_along_axis(fits, texts, axis=1) - best) / spread)
-    shares /= shares.sum(axis=1, keepdims=True)
-    return np.asarray(blurred, np.float32), texts, np.asarray(shares, np.float32)
+    own = np.take_along_axis(fits, texts, axis=1)
+    shares = np.exp(SHARPNESS * (own - own.max(axis=1, keepdims=True)) / spread)
+    return texts, np.asarray(shares / shares.sum(axis=1, keepdims=True), np.float32)
 
 
 class SeenImages:
@@ -85,8 +90,8 @@ class SeenImages:
         self._known = np.zeros(count, np.bool_)
         # Zeros take no memory until they are written.
         self._best_fit = np.zeros((2, count), np.float32)
-        self._texts = np.zeros((2, count, FITTING), np.int16)
-        self._shares = np.zeros((2, count, FITTING), np.float32)
+        self._scenes = np.zeros((count, FITTING), np.int16)
+        self._shares = np.zeros((count, FITTING), np.float32)
 
     def of(self, images: Ints) -> Seen:
         """What is said of images, by their numbers."""
@@ -94,6 +99,6 @@ class SeenImages:
         for at in range(0, len(new), AT_ONCE):
             some = new[at : at + AT_ONCE]
             found = Seen.of(self._table.vectors(some), self.bank, self.fits)
-            self._best_fit[:, some], self._texts[:, some] = found.best_fit, found.texts
-            self._shares[:, some], self._known[some] = found.shares, True
-        return Seen(self._best_fit[:, images], self._texts[:, images].astype(np.int64), self._shares[:, images])
+            self._best_fit[:, some], self._scenes[some] = found.best_fit, found.scenes
+            self._shares[some], self._known[some] = found.shares, True
+        return Seen(self._best_fit[:, images], self._scenes[images].astype(np.int64), self._shares[images])

@@ -92,7 +92,7 @@ def text_signs(
     heard = bank.heard(query)
     nearness = min(heard.nearness - bank.near[words > LONGEST_NAME], 0.0)
     usual = np.full(len(hits), nearness / names.std)
-    agrees = ((seen.shares[1] * heard.scenes[seen.texts[1]]).sum(axis=1) - scenes.usual(asked)) / scenes.std
+    agrees = ((seen.shares * heard.scenes[seen.scenes]).sum(axis=1) - scenes.usual(asked)) / scenes.std
     lead = np.clip((own - _following(own, ordered)) / spread - USUAL_LEAD, LEAD_LEAST, LEAD_MOST)
     scores = (own - fits.mean) / spread
     usually = np.full(len(hits), common)
