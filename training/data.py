@@ -176,3 +176,13 @@ def load_pairs(folder: Path) -> Pairs:
     said = [wordings(row) for row in rows]
     pictures = np.load(cached, mmap_mode="r")
     return Pairs(rows, pictures, [main for main, _ in said], [extra for _, extra in said], meanings(rows, said))
+
+
+def load_unlabelled(archives: Sequence[Path]) -> list[NDArray[np.uint8]]:
+    """Pictures without texts, one array `(n, 256, 256, 3)` for each archive, decoded once and kept beside it."""
+    for archive in archives:
+        if not (cached := archive.with_suffix(".npy")).exists():
+            with zipfile.ZipFile(archive) as opened:
+                rows: list[Row] = [{"shard": archive.name, "file": name} for name in sorted(opened.namelist())]
+            np.save(cached, decode_all(archive.parent, rows, workers=min(16, os.cpu_count() or 1)))
+    return [np.load(archive.with_suffix(".npy"), mmap_mode="r") for archive in archives]

@@ -1,10 +1,13 @@
 """What an edition and its teachers know together, put into one tower of the shipped size.
 
     python teachers.py --data DATA --out OUT --start OUT/third --towers lite2.pth=185 lite1.pth=145
-    python distil.py --data DATA --out OUT --start OUT/third --towers lite2.pth lite1.pth --name sixth --seconds 600
+    python distil.py --data DATA --out OUT --start OUT/third --towers lite2.pth lite1.pth --name sixth --seconds 800 \\
+        --unlabelled MORE/*.zip
 
 Every training picture is cut out and recoloured a few times, once for all; start and teachers say where each of these
-views lies. The student begins as the start and learns their mean, beside the terms of `train.py`.
+views lies. The student begins as the start and learns their mean, beside the terms of `train.py`. Texts stay as they
+are, so they are embedded once. Pictures without texts (`--unlabelled`) teach too, and more honestly: neither the start
+nor its teachers have learnt them by heart.
 """
 
 from __future__ import annotations
@@ -24,9 +27,10 @@ import augment
 import boxes as boxed
 import losses
 from config import Config
+from data import load_unlabelled
 from soup import merit
-from tables import draw_texts, hear, mask_words, text_targets, unit
-from teachers import SIDE, School, See, classify, half, load_teacher, open_school, say, start_sees, teacher_sees
+from tables import draw_texts, text_targets, unit
+from teachers import SIDE, School, See, classify, half, load_teacher, open_school, say, speak, start_sees, teacher_sees
 from towers import DIM
 from train import (
     Model,
@@ -42,15 +46,19 @@ from train import (
     validate,
 )
 
-# The smallest crop of each view, as a share of the picture's area; the first is whole.
-SMALLEST = (1.0, 0.5, 0.4)
+# The smallest crop of each view, as a share of the picture's area; the first is whole. Of pictures without texts there
+# are so many that one view of each is enough.
+SMALLEST = (1.0, 0.45)
+SMALLEST_UNLABELLED = (0.5,)
+# Pictures without texts in a step, beside `Config.batch` with texts: with 768 and 512, 140 GB of memory were too few.
+UNLABELLED = 384
 # How much all teachers together count beside the start: between the two best of `teachers.LEANS`.
 LEAN = 1.5
 # The inverse temperature of what start and teachers find fitting.
 SHARPNESS = 33.0
 MIMIC = 4.0
 # Shares of the start that are tried in what is saved.
-SHARES = (0.0, 0.2, 0.4, 0.6)
+SHARES = (0.0, 0.2, 0.4)
 
 
 class Views(NamedTuple):
@@ -61,26 +69,35 @@ class Views(NamedTuple):
     classes: Tensor
 
 
+class Lessons(NamedTuple):
+    """Views of pictures with texts and of those without, boxes with names, and these names' embeddings `(w, c, d)`."""
+
+    views: Views
+    unlabelled: Views | None
+    places: boxed.Boxes
+    called: Tensor
+
+
 @torch.no_grad()
-def look(school: School, seers: list[See]) -> Views:
-    """Every picture seen a few times, by the start (first) and its teachers."""
-    tables, device, shares = school.tables, school.device, [1.0] + [LEAN / (len(seers) - 1)] * (len(seers) - 1)
-    count = len(tables.pictures)
+def look(school: School, seers: list[See], pictures: list[Tensor], smallest: tuple[float, ...]) -> Views:
+    """Every picture of some arrays seen once for each of `smallest`, by the start (first) and its teachers."""
+    device, shares = school.device, [1.0] + [LEAN / (len(seers) - 1)] * (len(seers) - 1)
+    count = sum(map(len, pictures))
     views = Views(
-        torch.empty(len(SMALLEST), count, SIDE, SIDE, 3, dtype=torch.uint8, device=device),
-        torch.empty(len(SMALLEST), count, DIM, dtype=torch.half, device=device),
-        torch.empty(len(SMALLEST), count, 1000, dtype=torch.half, device=device),
+        torch.empty(len(smallest), count, SIDE, SIDE, 3, dtype=torch.uint8, device=device),
+        torch.empty(len(smallest), count, DIM, dtype=torch.half, device=device),
+        torch.empty(len(smallest), count, 1000, dtype=torch.half, device=device),
     )
-    for number, smallest in enumerate(SMALLEST):
-        for at in range(0, count, 1024):
-            part = slice(at, at + 1024)
-            x = augment.augment(tables.pictures[part], side=SIDE, smallest=smallest)
-            x = x.to(memory_format=torch.channels_last)
-            views.pictures[number, part] = (x * 128 + 127).round().clamp(0, 255).byte().permute(0, 2, 3, 1)
+    for number, area in enumerate(smallest):
+        at = 0
+        for part in (part for array in pictures for part in array.split(1024)):
+            x = augment.augment(part.to(device), side=SIDE, smallest=area).to(memory_format=torch.channels_last)
+            rows = slice(at, at := at + len(part))
+            views.pictures[number, rows] = (x * 128 + 127).round().clamp(0, 255).byte().permute(0, 2, 3, 1)
             with half(device):
                 seen = sum(share * see(x) for share, see in zip(shares, seers, strict=True))
-            views.places[number, part] = unit(seen).half()
-            views.classes[number, part] = classify(school.classifier, x)
+            views.places[number, rows] = unit(seen).half()
+            views.classes[number, rows] = classify(school.classifier, x)
     return views
 
 
@@ -94,68 +111,72 @@ def show(views: Views, index: Tensor, *, side: int) -> tuple[Tensor, Tensor, Ten
     return x, views.places[which, index].float(), views.classes[which, index].float()
 
 
+def answer(wanted: Tensor, texts: Tensor) -> Tensor:
+    """Which texts fit pictures that should lie at `wanted`, as probabilities."""
+    return (SHARPNESS * wanted @ texts.T).softmax(-1)
+
+
 def fitting(school: School, index: Tensor, chosen: Tensor, wanted: Tensor) -> Tensor:
     """Which of the chosen texts fit the pictures: by their captions, and by what start and teachers find."""
     truth = text_targets(school.tables, index, chosen, share=school.config.soft_share)
-    answer = (SHARPNESS * wanted @ school.spoken[chosen].T).softmax(-1)
     share = school.config.teach_share
-    return (1 - share) * truth + share * answer
+    return (1 - share) * truth + share * answer(wanted, school.spoken[chosen])
 
 
-def step_losses(model: Model, school: School, views: Views, index: Tensor, places: boxed.Boxes) -> dict[str, Tensor]:
+def step_losses(model: Model, school: School, lessons: Lessons, index: Tensor) -> dict[str, Tensor]:
     """All terms of the loss, weighted, for the pictures numbered `index`; the last `mosaics` become mosaics."""
-    config, tables = school.config, school.tables
-    x, wanted, told = show(views, index, side=config.side)
-    size, plain, again = len(x), len(x) - config.mosaics, config.again
+    config, tables, side = school.config, school.tables, school.config.side
+    x, wanted, told = show(lessons.views, index, side=side)
+    plain, again = len(x) - config.mosaics, config.again
     mosaic, inset, order = augment.inset(x[plain:])
-    second_look = augment.augment(tables.pictures[index[:again]], side=config.side, smallest=0.2)
-    shown, *drawn = boxed.draw(places, tables.pictures, count=config.boxed, side=config.side)
-    x = torch.cat([x[:plain], mosaic, second_look, shown]).to(memory_format=torch.channels_last)
-    whole, patch, pooled = model.image(x)
+    x, wanted, told = x[:plain], wanted[:plain], told[:plain]
+    if lessons.unlabelled is not None:
+        chosen_rows = torch.randint(lessons.unlabelled.pictures.shape[1], (UNLABELLED,), device=x.device)
+        more = show(lessons.unlabelled, chosen_rows, side=side)
+        x, wanted, told = (torch.cat(pair) for pair in zip((x, wanted, told), more, strict=True))
+    second_look = augment.augment(tables.pictures[index[:again]], side=side, smallest=0.2)
+    shown, *drawn = boxed.draw(lessons.places, tables.pictures, count=config.boxed, side=side)
+    parts = [len(x), len(mosaic), len(second_look), len(shown)]
+    whole, patch, pooled = model.image(torch.cat([x, mosaic, second_look, shown]).to(memory_format=torch.channels_last))
     patches = unit(patch.flatten(2).transpose(1, 2))
-    placed = unit(unit(whole) + config.mean_share * unit(patches.mean(1)))
-    own, looked, wanted, told = placed[:plain], placed[size : size + again], wanted[:plain], told[:plain]
+    own, _, looked, _ = unit(unit(whole) + config.mean_share * unit(patches.mean(1))).split(parts)
+    own_patches, tiled, _, boxed_patches = patches.split(parts)
+    own_pooled = pooled[: len(x)]
     chosen = [draw_texts(tables, index, share=share) for share in (config.extra_share, config.patch_extra_share)]
-    cut, nouns = int(torch.randint(len(tables.cut_tokens), ())), torch.multinomial(tables.noun_weight, config.nouns)
-    heard = mask_words(hear(tables, torch.cat(chosen), slips=config.slip_share), config.mask_share)
-    spelled = places.names[int(torch.randint(len(places.names), ()))]
-    said = (heard, tables.cut_tokens[cut], tables.noun_tokens[nouns], spelled)
-    captions, names, spoken, called = (unit(model.text(tokens, tokens != 0)) for tokens in said)
-    caption, phrase = captions.chunk(2)
-    targets = [fitting(school, index[:plain], texts[:plain], wanted) for texts in chosen]
+    caption, phrase = (school.spoken[texts] for texts in chosen)
+    targets = [fitting(school, index[:plain], texts[:plain], wanted[:plain]) for texts in chosen]
     scales, fc = model.scales(), model.image.backbone.fc
-    invented = invent(pooled[:size].detach().float(), fc.weight)
-    naming = {"names": names, "scale": scales[2], "shared": tables.cut_shared[cut]}
+    invented = invent(own_pooled.detach().float(), fc.weight)
+    cut = int(torch.randint(len(school.cuts), ()))
+    naming = {"names": school.cuts[cut], "scale": scales[2], "shared": tables.cut_shared[cut]}
     found = unit(model.image.project(invented))
+    called = lessons.called[int(torch.randint(len(lessons.called), ()))]
     return {
         "mimic": MIMIC * (1 - (own * wanted).sum(-1)).mean(),
-        "boxes": config.box_weight * boxed.loss(patches[size + again :], *drawn, called, scale=scales[1]),
-        "again": config.again_weight * losses.recognise(looked, own, scale=scales[0]),
         "alike": config.alike_weight * losses.keep_likeness(own, wanted @ wanted.T),
-        "whole": losses.contrast(own, caption[:plain], scale=scales[0], target=targets[0]) / 2
-        + losses.contrast(own, phrase[:plain], scale=scales[0], target=targets[1]) / 2,
+        "answers": losses.soft_cross_entropy(scales[0] * own @ caption.T, answer(wanted, caption)) / 2,
+        "whole": losses.contrast(own[:plain], caption[:plain], scale=scales[0], target=targets[0]) / 2
+        + losses.contrast(own[:plain], phrase[:plain], scale=scales[0], target=targets[1]) / 2,
+        "again": config.again_weight * losses.recognise(looked, own, scale=scales[0]),
         "patch": config.patch_weight
-        * losses.contrast_patches(patches[:plain], phrase[:plain], scale=scales[1], target=targets[1]),
-        "region": config.region_weight
-        * region_loss(patches[plain:size], inset, caption[plain:], order, scale=scales[1]),
+        * losses.contrast_patches(own_patches[:plain], phrase[:plain], scale=scales[1], target=targets[1]),
+        "region": config.region_weight * region_loss(tiled, inset, caption[plain:], order, scale=scales[1]),
+        "boxes": config.box_weight * boxed.loss(boxed_patches, *drawn, called, scale=scales[1]),
         "class": config.class_weight * losses.name_classes(own, **naming, target=told),
-        "keep": config.keep_weight * losses.keep_classes(fc(pooled[:plain]), told),
+        "keep": config.keep_weight * losses.keep_classes(fc(own_pooled), told),
         "invent": config.invent_weight
         * losses.name_classes(found, **naming, target=masked_softmax(fc(invented), tables.seen_class)),
-        "geometry": config.geometry_weight
-        * losses.keep_geometry(spoken, tables.noun_reference[nouns], temperature=0.07),
     }
 
 
-def learn(school: School, views: Views, *, seconds: float) -> Model:
+def learn(school: School, lessons: Lessons, *, seconds: float) -> Model:
     """The student, as the running average of its weights."""
     config, device = school.config, school.device
     torch.manual_seed(config.seed)
     model = copy.deepcopy(school.start).requires_grad_(True)
+    model.text.requires_grad_(False)
     model.image.backbone.fc.requires_grad_(False)
     average = copy.deepcopy(model)
-    folder = Path(config.data)
-    places = boxed.read_boxes(folder / "regions.jsonl", school.pairs.rows, folder / "tokenizer.json", device=device)
     optimizer = build_optimizer(model, config)
     rng, queue, step, started = np.random.default_rng(config.seed), list[Tensor](), 0, time.time()
     model.train()
@@ -165,7 +186,7 @@ def learn(school: School, views: Views, *, seconds: float) -> Model:
         if not queue:
             queue = list(batches(school.parts.train, school.repeats, batch=config.batch, rng=rng).to(device))
         with half(device):
-            terms = step_losses(model, school, views, queue.pop(), places)
+            terms = step_losses(model, school, lessons, queue.pop())
             loss = torch.stack(list(terms.values())).sum()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -177,6 +198,8 @@ def learn(school: School, views: Views, *, seconds: float) -> Model:
             say(step=step, **{name: round(value.item(), 4) for name, value in terms.items()})
         if step % config.validate_every == 0:
             say(step=step, average=measure(school, average))
+            save(average, Path(config.out), config.name)
+    say(steps=step)
     return average
 
 
@@ -194,12 +217,13 @@ def parse() -> tuple[Config, argparse.Namespace]:
     parser.add_argument("--towers", nargs="+", required=True, help="teachers that teachers.py saved")
     parser.add_argument("--name", default="distilled")
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--unlabelled", type=Path, nargs="*", default=[], help="archives of pictures without texts")
     args = parser.parse_args()
     config = Config(
-        data=args.data, out=args.out, start=args.start, name=args.name, teach_share=0.6, image_lr=2.5e-4, text_lr=3e-5,
-        head_lr=5e-4, alike_weight=0.3, again_weight=0.2, decay=0.1, drop=0.1, soft_share=0.3, slip_share=0.1,
-        mean_share=0.3, region_weight=1.0, box_weight=0.3, mask_share=0.1, focus=True, whole=True, seed=8,
-        average=0.997, validate_every=300,
+        data=args.data, out=args.out, start=args.start, name=args.name, batch=512, mosaics=128, again=64,
+        teach_share=0.6, image_lr=2.5e-4, head_lr=5e-4, alike_weight=0.3, again_weight=0.2, decay=0.1, drop=0.1,
+        soft_share=0.3, mean_share=0.3, region_weight=1.0, box_weight=0.3, focus=True, whole=True, seed=8,
+        average=0.998, validate_every=500,
     )  # fmt: skip
     return config, args
 
@@ -209,10 +233,18 @@ def main() -> None:
     config, args = parse()
     torch.backends.cuda.matmul.allow_tf32 = True
     school = open_school(config)
-    out, device = Path(config.out), school.device
-    teachers = [load_teacher(Path(config.data), out, tower, device) for tower in args.towers]
-    views = look(school, [start_sees(school), *map(teacher_sees, teachers)])
-    average = learn(school, views, seconds=args.seconds)
+    out, data, device = Path(config.out), Path(config.data), school.device
+    seers = [start_sees(school), *(teacher_sees(load_teacher(data, out, tower, device)) for tower in args.towers)]
+    more = [torch.from_numpy(array) for array in load_unlabelled(args.unlabelled)]
+    places = boxed.read_boxes(data / "regions.jsonl", school.pairs.rows, data / "tokenizer.json", device=device)
+    lessons = Lessons(
+        look(school, seers, [school.tables.pictures], SMALLEST),
+        look(school, seers, more, SMALLEST_UNLABELLED) if more else None,
+        places,
+        torch.stack([speak(school.start.text, names) for names in places.names]),
+    )
+    say(views=len(school.pairs.rows) * len(SMALLEST), unlabelled=sum(map(len, more)))
+    average = learn(school, lessons, seconds=args.seconds)
     found = {}
     for share in SHARES:
         found[share] = measure(school, mix(average, school.start, share))
