@@ -120,7 +120,10 @@ class MiniEncoder:
         lexicon = self._lexicon
         embedded, rest = first_words(text, MAX_TOKENS)
         english = in_english(embedded, taught=lexicon.taught)
-        return mended(english, words=lexicon.words, listed=lexicon.listed, taught=lexicon.taught) + rest
+        return (
+            mended(english, words=lexicon.words, right=lexicon.right, listed=lexicon.listed, taught=lexicon.taught)
+            + rest
+        )
 
     @cached_property
     def _lexicon(self) -> Lexicon:

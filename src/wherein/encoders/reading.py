@@ -1,8 +1,8 @@
 """Queries read before they are embedded: slips of the finger mended, other languages put into English.
 
 An encoder that learnt English alone declares `read`; one that knows other languages by itself does not, and its
-queries are left as they are. Nothing is changed that might be right: a word is mended only where the encoder was never
-taught it and a word that it was taught is one slip away or sounds the same.
+queries are left as they are. Nothing is changed that might be right: a word is mended only where it is no English word
+that WordNet lists, the encoder was never taught it, and a word that it was taught is one slip away or sounds the same.
 """
 
 from __future__ import annotations
@@ -181,16 +181,24 @@ def _unspaced(text: str) -> str:
     return " ".join(said) or text
 
 
-def mended(text: str, *, words: Sequence[str], listed: Callable[[str], bool], taught: Callable[[str], bool]) -> str:
+def mended(
+    text: str,
+    *,
+    words: Sequence[str],
+    right: Callable[[str], bool],
+    listed: Callable[[str], bool],
+    taught: Callable[[str], bool],
+) -> str:
     """A text with its misspelled words mended; `words` are those it may mean, the commonest first.
 
-    Training texts hold misspelled words too, so one that is only listed is mended where a common word sounds the same.
+    A `right` word stays, be it ever so rare. Training texts hold misspelled words too, so one that is only `listed` is
+    mended where a common word sounds the same.
     """
     order = _places(tuple(words))
 
     def mend(found: re.Match[str]) -> str:
         word = found.group().lower()
-        if len(word) < _SHORTEST or not word.isascii() or word in order:
+        if len(word) < _SHORTEST or not word.isascii() or word in order or right(word):
             return found.group()
         return (_alike(word, words, taught) if listed(word) else _meant(word, words, taught)) or found.group()
 

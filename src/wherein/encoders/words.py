@@ -31,6 +31,13 @@ LONGEST: Final = 32
 cost of looking grows with the square of the letters."""
 _SMOOTHING: Final = 3.0
 """How many letters drawn at random each pair of letters is thought to have been followed by."""
+ENGLISH: Final = Path(__file__).parent / "weights" / "english.npy"
+"""Hashes of the single words of WordNet and of their irregular forms, made by `training/words.py`."""
+_FORMS: Final = (
+    ("s", ""), ("es", ""), ("es", "e"), ("ies", "y"), ("ed", ""), ("ed", "e"), ("ied", "y"), ("ing", ""), ("ing", "e"),
+    ("er", ""), ("er", "e"), ("est", ""), ("est", "e"), ("ier", "y"), ("iest", "y"), ("ly", ""),
+)  # fmt: skip
+"""Endings of regular forms, and what the word that they are of has instead."""
 
 
 @runtime_checkable
@@ -89,6 +96,18 @@ class Lexicon:
     def listed(self, word: str) -> bool:
         """Whether a word, or its singular, is whole in the tokenizer or was in training texts."""
         return self._listed(word) or self._listed(word.removesuffix("s"))
+
+    def right(self, word: str) -> bool:
+        """Whether a word is rightly spelled English, or a regular form of such a word."""
+        if word_hash(word) in self._english:
+            return True
+        stems = [word.removesuffix(ending) + instead for ending, instead in _FORMS if word.endswith(ending)]
+        stems += [stem[:-1] for stem in stems if stem[-1:] == stem[-2:-1]]
+        return any(len(stem) >= _SHORTEST and word_hash(stem) in self._english for stem in stems)
+
+    @cached_property
+    def _english(self) -> frozenset[int]:
+        return frozenset(np.load(ENGLISH, allow_pickle=False).tolist())
 
     def _knows(self, word: str) -> bool:
         if not word.isascii():
