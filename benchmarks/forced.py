@@ -75,7 +75,7 @@ def force() -> None:
     """Have codes and rough copies searched however few images there are, and few rows looked at."""
     compressed._LEAST, compressed._SCANNED, compressed._EXACT_SHARE = 1, 2, 0
     background.SAMPLE = sources.SAMPLE = SAMPLE
-    beside.LARGE, candidates.FIRST, candidates.MOST_SHARE = 0, 1, 2
+    beside.LARGE, candidates.FEW, candidates.MOST_SHARE = 0, 1, 2
     candidates.LEAST = 1
     count_scored()
 

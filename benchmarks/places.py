@@ -1,11 +1,14 @@
 """A place in every one of 100,000 images: how long a search takes that looks inside them, beside one that does not.
 
-    python benchmarks/places.py [--images 100000] [--folder DIR] [--against OTHER/src] [--page FILE.md]
+    python benchmarks/places.py [--images 100000] [--folder DIR] [--against OTHER/src] [--page FILE.md] [--missed 40]
 
 The collection holds made-up embeddings in the layers that `mini` keeps; with --folder it is made there, if it is not
 there yet, and stays. Each version of wherein searches it in a process of its own; with --against the two take turns,
 query by query, and the version asked first changes each time; a third process is this version without confidence. A
 figure is the median of nine searches from Python after the first, which reads from disk and is shown beside it.
+
+With --missed nothing is timed: so many texts are searched for at each place, and the hits compared with those of a
+search that scores exactly what may lie six usual errors below its estimate, thousands of images instead of hundreds.
 """
 
 from __future__ import annotations
@@ -23,6 +26,10 @@ from typing import Any
 
 PLACES = {"none": None, "a ninth": (0.1, 0.1, 0.4, 0.4), "the left half": (0.0, 0.0, 0.5, 1.0)}
 METHODS = ("whole", "static-9", "static-36", "patches")
+ODD_PLACES = ((0.3, 0.35, 0.62, 0.6), (0.4, 0.4, 0.52, 0.55), (0.0, 0.7, 1.0, 1.0))
+"""Places whose edges lie across cells and patches, where estimates err most."""
+CAREFUL = 6.0
+"""How many usual errors below its score an estimate may lie in a search that is not to miss anything."""
 ROUNDS = 9
 HITS = 20
 
@@ -36,6 +43,7 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--against", type=Path, help="The src of another version, which searches the same collection.")
     parser.add_argument("--page", type=Path, help="Where the table is written as well.")
+    parser.add_argument("--missed", type=int, help="How many texts are searched for twice; nothing is timed.")
     parser.add_argument("--answer", choices=("sure", "unsure"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.answer:
@@ -49,6 +57,9 @@ def main() -> None:
             folder.mkdir(parents=True)
             kinds = ("global", "patches", "cells")
             make_collection(folder, images=asked.images, encoder=asked.encoder, kinds=kinds)
+        if asked.missed:
+            missed(folder, asked.methods.split(","), asked.missed)
+            return
         head = [HEAD.format(images=asked.images)] if asked.against else []
         lines = [*head, *compared(asked, folder)]
     if asked.page:
@@ -135,16 +146,13 @@ class Version:
 def answer(folder: Path, *, unsure: bool) -> None:
     """Answer questions, a line each, until there are no more; `unsure`: without confidence and counts."""
     import wherein
-    from wherein.encoders.mini import MiniEncoder
 
     if unsure:
         import wherein.collection
 
         wherein.collection.measure = lambda *_, **__: None  # type: ignore[assignment]
 
-    # Rows are made up, so it does not matter by whose weights they claim to be.
-    layers = json.loads((folder / ".wherein" / "manifest.json").read_text("utf-8"))["layers"]
-    MiniEncoder.digest = next(own["digest"] for own in layers.values() if own["spec"] == "mini")
+    claim_weights(folder)
     with wherein.open(folder) as collection:
         for line in sys.stdin:
             question = json.loads(line)
@@ -154,6 +162,39 @@ def answer(folder: Path, *, unsure: bool) -> None:
             list(collection.search(part, k=HITS, method=question["method"]))
             clock, processor = time.perf_counter() - started, time.process_time() - before
             print(json.dumps({"clock": clock, "processor": processor}), flush=True)
+
+
+def claim_weights(folder: Path) -> None:
+    """Have `mini` take a collection for its own: rows are made up, so it does not matter by whose weights they are."""
+    from wherein.encoders.mini import MiniEncoder
+
+    layers = json.loads((folder / ".wherein" / "manifest.json").read_text("utf-8"))["layers"]
+    MiniEncoder.digest = next(own["digest"] for own in layers.values() if own["spec"] == "mini")
+
+
+def missed(folder: Path, methods: list[str], texts: int) -> None:
+    """Print how many hits a careful search finds that a usual one misses."""
+    import wherein
+    from wherein.search import candidates
+
+    claim_weights(folder)
+    usual, boxes = candidates.SURE, [*PLACES.values(), *ODD_PLACES]
+    print("| method | hits | missed |\n|---|---|---|")
+    with wherein.open(folder) as collection:
+        for method in methods:
+            found = dict[float, list[set[str]]]()
+            for sure in (CAREFUL, usual):
+                candidates.SURE = sure
+                asked = [(number, box) for box in boxes for number in range(texts)]
+                parts = (
+                    wherein.Part(text=f"thing number {number}", where=None if box is None else wherein.Box(*box))
+                    for number, box in asked
+                )
+                found[sure] = [
+                    {hit.image_id for hit in collection.search(part, k=HITS, method=method)} for part in parts
+                ]
+            lost = sum(len(real - own) for real, own in zip(found[CAREFUL], found[usual], strict=True))
+            print(f"| `{method}` | {sum(map(len, found[CAREFUL])):,} | {lost} |", flush=True)
 
 
 if __name__ == "__main__":

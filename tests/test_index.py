@@ -51,6 +51,19 @@ def test_the_best_k_are_those_of_the_reference(data: st.DataObject, scores: list
     assert everything.images.tolist() == [number for number, _ in reference(scores, k, [True] * len(scores))]
 
 
+@pytest.mark.parametrize("k", [1, 40, 1000, 29_999])
+@pytest.mark.parametrize("kind", ["spread", "few levels", "the highest side by side"])
+def test_the_best_of_many_are_those_of_a_full_sort(kind: str, k: int) -> None:
+    random = np.random.default_rng(0)
+    scores = random.standard_normal(30_000).astype(np.float32)
+    scores = scores.round(1) if kind == "few levels" else scores
+    scores[7:900:7] += 9 if kind == "the highest side by side" else 0  # every seventh is what a guess is made from
+    order = np.argsort(-scores, kind="stable")
+    assert best(scores, k=k).images.tolist() == order[:k].tolist()
+    allowed = np.arange(len(scores)) % 2 == 0
+    assert best(scores, k=k, allowed=allowed).images.tolist() == order[allowed[order]][:k].tolist()
+
+
 def test_nothing_to_search_finds_nothing() -> None:
     index = ExactRows(table_of(np.zeros((0, 3), np.float32), np.zeros(0, np.int64)))
     (top,) = index.top(np.ones((1, 3), np.float32), k=5)

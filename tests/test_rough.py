@@ -31,6 +31,19 @@ def test_the_best_by_estimates_are_the_best_and_few_are_scored() -> None:
     assert some.images.tolist() == np.argsort(-exact[:30])[:5].tolist()
 
 
+@pytest.mark.parametrize("k", [1, 20, candidates.FEW, candidates.FEW + 300])
+def test_however_many_are_asked_for_they_are_the_best(k: int) -> None:
+    random = np.random.default_rng(1)
+    exact = random.standard_normal(40_000).astype(np.float32)
+    rough = exact + 0.05 * random.standard_normal(40_000).astype(np.float32)
+    sample = np.arange(0, 40_000, 20)
+    made = Estimated.of(rough, sample, exact[sample])
+    top = made.top(lambda images: exact[images], k=k, allowed=None)
+    assert top is not None
+    assert top.images.tolist() == np.argsort(-exact, kind="stable")[:k].tolist()
+    assert len(made.images) < max(100, 4 * k)
+
+
 def test_estimates_that_say_nothing_are_given_up() -> None:
     random = np.random.default_rng(0)
     exact, rough = random.standard_normal((2, 20_000)).astype(np.float32)
@@ -72,7 +85,7 @@ def test_a_large_collection_finds_in_a_place_what_a_scan_of_all_finds(
     many: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background, "SAMPLE", 30)
-    monkeypatch.setattr(candidates, "FIRST", 8)
+    monkeypatch.setattr(candidates, "FEW", 8)
     monkeypatch.setattr(candidates, "MOST_SHARE", 2)
     places = (None, Box(0.1, 0.1, 0.4, 0.4), Box(0.0, 0.0, 0.5, 1.0))
     found = []

@@ -19,7 +19,7 @@ from wherein.encoders import Encoded
 from wherein.encoders.digest import files_digest
 from wherein.encoders.hubs import Hubs, kinds_of
 from wherein.encoders.onnx import session
-from wherein.encoders.reading import first_words, in_english, mended, unframed
+from wherein.encoders.reading import Spellings, first_words, in_english, mended, unframed
 from wherein.encoders.words import Lexicon
 from wherein.errors import SpecError
 from wherein.files import expanded
@@ -121,7 +121,7 @@ class MiniEncoder:
         embedded, rest = first_words(text, MAX_TOKENS)
         english = in_english(embedded, taught=lexicon.taught)
         return (
-            mended(english, words=lexicon.words, right=lexicon.right, listed=lexicon.listed, taught=lexicon.taught)
+            mended(english, words=self._spellings, right=lexicon.right, listed=lexicon.listed, taught=lexicon.taught)
             + rest
         )
 
@@ -129,6 +129,10 @@ class MiniEncoder:
     def _lexicon(self) -> Lexicon:
         tokens = self._tokenizer.get_vocab()
         return Lexicon(sorted(tokens, key=tokens.__getitem__), self.weights / KNOWN_WORDS)
+
+    @cached_property
+    def _spellings(self) -> Spellings:
+        return Spellings(self._lexicon.words)
 
     @cached_property
     def hubs(self) -> Hubs:

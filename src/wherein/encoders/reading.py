@@ -11,7 +11,7 @@ import gzip
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
@@ -181,55 +181,57 @@ def _unspaced(text: str) -> str:
     return " ".join(said) or text
 
 
+class Spellings:
+    """Words that a misspelled one may mean, the commonest first: looked up by themselves and by their sound."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.places: Final = {word: number for number, word in enumerate(words)}
+        """word → how many are commoner"""
+
+    @cached_property
+    def by_sound(self) -> dict[str, list[str]]:
+        """sound → the words that sound so, the commonest first"""
+        found: dict[str, list[str]] = {}
+        for word in self.places:
+            found.setdefault(_sound(word), []).append(word)
+        return found
+
+
 def mended(
     text: str,
     *,
-    words: Sequence[str],
+    words: Spellings,
     right: Callable[[str], bool],
     listed: Callable[[str], bool],
     taught: Callable[[str], bool],
 ) -> str:
-    """A text with its misspelled words mended; `words` are those it may mean, the commonest first.
+    """A text with its misspelled words mended; `words` are those it may mean.
 
     A `right` word stays, be it ever so rare. Training texts hold misspelled words too, so one that is only `listed` is
     mended where a common word sounds the same.
     """
-    order = _places(tuple(words))
 
     def mend(found: re.Match[str]) -> str:
         word = found.group().lower()
-        if len(word) < _SHORTEST or not word.isascii() or word in order or right(word):
+        if len(word) < _SHORTEST or not word.isascii() or word in words.places or right(word):
             return found.group()
         return (_alike(word, words, taught) if listed(word) else _meant(word, words, taught)) or found.group()
 
     return _WORD.sub(mend, text)
 
 
-def _meant(word: str, words: Sequence[str], taught: Callable[[str], bool]) -> str | None:
+def _meant(word: str, words: Spellings, taught: Callable[[str], bool]) -> str | None:
     """The taught word that a misspelled one stands for: one slip away, or of the same sound; the commonest first."""
     near = {slip for slip in one_slip_away(word) if len(slip) >= _SHORTEST and taught(slip)}
-    order = _places(tuple(words))
     if near:
+        order = words.places
         return min(near, key=lambda other: (other[0] != word[0], order.get(other, len(order)), other))
     return _alike(word, words, taught)
 
 
-def _alike(word: str, words: Sequence[str], taught: Callable[[str], bool]) -> str | None:
-    alike = _by_sound(tuple(words)).get(_sound(word), ()) if len(word) > _SHORTEST else ()
+def _alike(word: str, words: Spellings, taught: Callable[[str], bool]) -> str | None:
+    alike = words.by_sound.get(_sound(word), ()) if len(word) > _SHORTEST else ()
     return next((other for other in alike if len(other) > _SHORTEST and taught(other)), None)
-
-
-@cache
-def _places(words: tuple[str, ...]) -> dict[str, int]:
-    return {word: number for number, word in enumerate(words)}
-
-
-@cache
-def _by_sound(words: tuple[str, ...]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for word in words:
-        found.setdefault(_sound(word), []).append(word)
-    return found
 
 
 def _sound(word: str) -> str:

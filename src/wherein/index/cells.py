@@ -80,7 +80,7 @@ class PlaceRows:
         for some in blocks(len(self.rows), size=len(places) * self.values.shape[-1]):
             yield self.images[some], self.values[self.rows[some, None], places].astype(np.float32)
 
-    def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[Ints, Floats]]:
+    def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[slice | Ints, Floats]]:
         """(images (b,), products with queries (chosen places, m, b)); rows that follow each other are not copied."""
         together, every = is_run(self.rows), len(places) == self.values.shape[1] and self.values.flags.c_contiguous
         size = self.values.shape[-1] * (len(places) if every else 1)
@@ -97,7 +97,7 @@ class PlaceRows:
                 for number, place in enumerate(places.tolist()):
                     values = self.values[rows, place] if own is None else own[:, place]
                     np.multiply(query.products(values), query.step, out=found[number, column])
-            yield self.images[start : start + step], found
+            yield as_slice(self.images[start : start + step]), found
 
     def of(self, numbered: Ints) -> PlaceRows:
         """The rows of some images alone; `numbered` (images,) is the new number of each, −1 for those left out."""
@@ -132,8 +132,8 @@ def gathered(stored: Sequence[PlaceRows], places: Ints, numbered: Ints, *, count
 class StoredPlaces(Protocol):
     """Rows of places of some images, exact or rough."""
 
-    def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[Ints, Floats]]:
-        """(images (b,), products with queries (chosen places, m, b))."""
+    def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[slice | Ints, Floats]]:
+        """(images (b,), as a slice where they follow each other; products with queries (chosen places, m, b))."""
 
     def of(self, numbered: Ints) -> StoredPlaces:
         """The rows of some images alone; `numbered` (images,) is the new number of each, −1 for those left out."""
@@ -157,29 +157,35 @@ class Cells:
         """(m, d) queries with the chosen cells of some images: (chosen, m, images); 0 where a cell shows nothing."""
         found = np.zeros((len(chosen), len(queries), len(images)), np.float32)
 
-        def keep(some: Ints, cosines: Floats) -> None:
-            found[..., as_slice(some)] = cosines
+        def keep(some: slice | Ints, cosines: Floats) -> None:
+            found[..., some] = cosines
 
-        self.each(queries, chosen, images, keep)
+        every = len(images) == self.per_length.shape[1] and is_run(images)
+        self.each(queries, chosen, keep, images=None if every else images)
         return found
 
-    def each(self, queries: Floats, chosen: Sequence[int], images: Ints, use: Callable[[Ints, Floats], None]) -> None:
-        """Call `use`, in threads, with places (b,) in `images` and the cosines (chosen, m, b) of the images there."""
-        every = len(chosen) == len(self.shares)
-        shares, scale = self.shares[list(chosen)], self.per_length if every else self.per_length[list(chosen)]
+    def each(
+        self, queries: Floats, chosen: Sequence[int], use: Callable[[slice | Ints, Floats], None], images: Ints | None
+    ) -> None:
+        """Call `use`, in threads, with places (b,) in `images` and the cosines (chosen, m, b) of the images there.
+
+        `images` None is every image in its order.
+        """
+        shares, cells = self.shares[list(chosen)], np.asarray(chosen, np.int64)
         places = np.flatnonzero(shares.any(axis=0))
         taken = shares[:, places]
         alone = taken.shape[0] == taken.shape[1] and np.allclose(taken, np.eye(len(taken)), atol=1e-6)
         turned = queries if self.directions is None else queries @ self.directions
         asked = [Int8Query.of(own, fine=self.fine) for own in turned]
-        stored = self.stored
-        if len(images) < self.per_length.shape[1] or not is_run(images):
+        stored, per_length = self.stored, self.per_length
+        if images is not None:
+            per_length = per_length[:, images]
             stored, places = self._of(images, places)
 
         def look(own: StoredPlaces) -> None:
             for some, products in own.products(places, asked):
                 means = products if alone else np.tensordot(taken, products, axes=1)
-                means *= scale[:, None, as_slice(images[some])]
+                means *= per_length[:, some].take(cells, axis=0)[:, None]
                 use(some, means)
 
         on_every_core(look, stored)

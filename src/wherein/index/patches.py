@@ -1,10 +1,11 @@
-"""Stored grids of patches: which shards they lie in, and of which images and tiles they are."""
+"""Stored grids of patches: which shards they lie in, of which images and tiles they are, and what lies under a box."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from wherein.values.region import Box
 
 Alike = tuple[Array, Ints, Ints, Box | None]
 """A shard, some of its rows, their images, the tile they all are of."""
+_EVERYWHERE: Final = Box(0.0, 0.0, 1.0, 1.0)
+"""All of an image."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,3 +80,35 @@ class PatchGrids:
             wanted, (grid, used) = np.flatnonzero(shards == number), self.shards[number]
             found[wanted] = grid[used[rows[wanted] - self.bounds[number]], down, across]
         return found
+
+
+def ends(weights: Floats) -> tuple[int, int]:
+    """The first place that weighs something and the one after the last; (0, 0) where none does."""
+    places = np.flatnonzero(weights)
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
+
+
+@lru_cache(maxsize=256)
+def share_under(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> Floats:
+    """(gh, gw): how much of each patch lies under `where`; read only, since every image of a search asks for it."""
+    found = np.ones(shape, np.float32)
+    if where is not None:
+        outer = tile or _EVERYWHERE
+        across = _spans(shape[1], outer.x1, outer.x2, low=where.x1, high=where.x2)
+        down = _spans(shape[0], outer.y1, outer.y2, low=where.y1, high=where.y2)
+        found[:] = np.outer(down, across)
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=256)
+def part_under(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> tuple[slice, slice]:
+    """The rows and columns of a grid that lie under `where`; every image of a search asks for them."""
+    under = share_under(shape, tile, where)
+    return slice(*ends(under.max(axis=1))), slice(*ends(under.max(axis=0)))
+
+
+def _spans(count: int, first: float, last: float, *, low: float, high: float) -> Floats:
+    """How much of [low, high] each of `count` equal steps from `first` to `last` covers."""
+    edges = np.linspace(first, last, count + 1)
+    return np.asarray(np.clip(np.minimum(high, edges[1:]) - np.maximum(low, edges[:-1]), 0.0, None), np.float32)

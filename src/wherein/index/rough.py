@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -42,22 +42,26 @@ class RoughPlaces:
     images: Ints
     """(r,) the number of the image that each is of"""
 
-    def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[Ints, Floats]]:
+    def products(self, places: Ints, queries: Sequence[Int8Query]) -> Iterator[tuple[slice | Ints, Floats]]:
         """(images (r,), products with queries (chosen places, m, r)); places that follow each other are one product."""
         if not len(self.rows):
             return
         found = np.empty((len(places), len(queries), len(self.rows)), np.float32)
-        ends = np.flatnonzero(np.diff(places, append=-2) != 1) + 1
-        for first, last in pairwise([0, *ends.tolist()]):
+        for first, last in _runs(tuple(places.tolist())):
             own = self.at(slice(int(places[first]), int(places[last - 1]) + 1))
             for column, query in enumerate(queries):
                 dots = query.products(own.reshape(-1, own.shape[-1])).reshape(last - first, -1)
                 np.multiply(dots, query.step, out=found[first:last, column])
-        yield self.images, found
+        yield self.owned, found
 
     def at(self, places: slice) -> Array:
         """(p, r, c): the rows in use of some places; not copied where they follow each other."""
         return self.values[places][:, self._taken]
+
+    @cached_property
+    def owned(self) -> slice | Ints:
+        """The images (r,), as a slice where they follow each other."""
+        return as_slice(self.images)
 
     @cached_property
     def _taken(self) -> slice | Ints:
@@ -69,6 +73,13 @@ class RoughPlaces:
         if len(kept) == len(self.rows):
             return RoughPlaces(self.values, self.rows, numbered[self.images])
         return RoughPlaces(self.values, self.rows[kept], numbered[self.images[kept]])
+
+
+@lru_cache(maxsize=256)
+def _runs(places: tuple[int, ...]) -> list[tuple[int, int]]:
+    """The first of each run of places that follow each other, and the one after its last; every shard asks for them."""
+    ends = np.flatnonzero(np.diff(places, append=-2) != 1) + 1
+    return list(pairwise([0, *ends.tolist()]))
 
 
 def main_directions(cells: Array) -> Floats:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from wherein.arrays import Floats, Ints
 
@@ -43,11 +42,11 @@ class Background:
         """From the scores (s,) of the sample of a collection of `n` images."""
         if not len(scores):
             return cls(n or 0, 0.0, 0.0, 0.0, 0.0, np.zeros(0, np.float32))
-        ordered = np.sort(scores)
+        ordered, halves = np.sort(scores), ((len(scores) - 1) // 2, len(scores) // 2)
         values = ordered.astype(np.float64)
-        median = _middle(values)
+        median = float(values[list(halves)].mean())
         tail = ordered[::-1][:TAIL].astype(np.float32)
-        mad = _middle(np.sort(np.abs(values - median)))
+        mad = float(np.partition(np.abs(values - median), halves)[list(halves)].mean())
         return cls(len(scores) if n is None else n, float(values.mean()), float(values.std()), median, mad, tail)
 
     def standardise(self, scores: Floats) -> Floats:
@@ -55,11 +54,6 @@ class Background:
         if self.std <= LEAST_SPREAD:
             return np.zeros(scores.shape, np.float32)
         return np.asarray((scores - np.float32(self.mean)) / np.float32(self.std), np.float32)
-
-
-def _middle(ordered: npt.NDArray[np.float64]) -> float:
-    """The median of numbers that are in order: numpy's own takes three times as long as to sort thousands."""
-    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
 
 
 def sample_of(image_ids: Sequence[str]) -> Ints:

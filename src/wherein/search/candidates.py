@@ -26,14 +26,14 @@ LEAST: Final = 40
 """Proposals of a term at least: what a page of twenty hits asks for at first."""
 WIDER: Final = 2
 """So many times more are proposed each time that was too few."""
-FIRST: Final = 256
-"""Images scored exactly at first, at least, where all have estimates: that costs less than estimating 100,000."""
-FIRST_TIMES: Final = 4
-"""Images scored exactly at first for each one that is asked for, where that is more than FIRST."""
+FEW: Final = 1024
+"""Images that are scored exactly at first, at most, unless more are asked for; the best of them show which others may
+be as good. So few are scored whatever share of all they are: that costs less than estimating 100,000."""
 MOST_SHARE: Final = 6
 """Where more than one image in six would be scored exactly, scoring all of them side by side costs less."""
-SURE: Final = 3.0
-"""How many times the usual error an estimate may lie below its score: one image in a thousand lies further."""
+SURE: Final = 3.5
+"""How many times the usual error an estimate may lie below its score: one image in four thousand lies further. With 3.0
+some hits of `static-36` are missed, with 4.0 a search takes up to a tenth longer (`benchmarks/places.py --missed`)."""
 MOST: Final = 65_536
 """Proposals of a term at most; the log says when the best k are not certain at that width."""
 
@@ -95,25 +95,27 @@ class Estimated:
         """The best k images; None where so many would have to be scored exactly that scoring all costs less."""
         if allowed is None and self.found is not None and k <= len(self.found.images):
             return Top(self.found.images[:k], self.found.scores[:k])
-        count = len(self.estimates) if allowed is None else int(allowed.sum())
-        first = taken = max(FIRST, FIRST_TIMES * k)
-        while taken * MOST_SHARE <= len(self.estimates) or count <= first:
-            some = best(self.estimates, k=taken, allowed=allowed)
-            own = np.sort(some.images)
+        likely, near = best(self.estimates, k=max(k, FEW), allowed=allowed), np.inf
+        least = max(self._lowest(likely, k), float(likely.scores[-1])) if len(likely.scores) else -np.inf
+        while least < near:
+            # Whatever is estimated so high may belong to the best k, and nothing else.
+            near = least
+            own = np.flatnonzero(self.estimates >= near if allowed is None else (self.estimates >= near) & allowed)
+            if len(own) > FEW and len(own) * MOST_SHARE > len(self.estimates):
+                return None
             top = best(self.exact(own, exact), k=k)
-            found = Top(own[top.images], top.scores)
-            least = float(top.scores[-1]) - SURE * self.error if len(top.scores) == k else -np.inf
-            if count <= taken or (len(some.scores) and float(some.scores[-1]) <= least):
-                self.found = found if allowed is None else self.found
-                return found
-            # Whatever is estimated so high may belong to the best k, and nothing else: one more shows that it is all.
-            near = self.estimates >= least
-            taken = 1 + max(taken, int(np.count_nonzero(near if allowed is None else near & allowed)))
-        return None
+            least = self._lowest(top, k)
+        found = Top(own[top.images], top.scores)
+        self.found = found if allowed is None else self.found
+        return found
+
+    def _lowest(self, top: Top, k: int) -> float:
+        """The lowest estimate of an image that may score as high as the last of the best k."""
+        return float(top.scores[k - 1]) - SURE * self.error if 0 < k <= len(top.scores) else -np.inf
 
     def exact(self, images: Ints, score: Callable[[Ints], Floats]) -> Floats:
         """The exact scores of some images; those that were never asked for are scored and remembered."""
-        new = np.setdiff1d(images, self.images)
+        new = np.setdiff1d(images, self.images, assume_unique=True) if len(self.images) else images
         if len(new):
             known, scores = np.r_[self.images, new], np.r_[self.scores, score(new)]
             order = np.argsort(known)

@@ -15,7 +15,6 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints, Mask
 from wherein.index import Index, Top
-from wherein.index.cells import as_slice
 from wherein.index.compressed import CompressedRows
 from wherein.index.exact import ExactRows, best, products
 from wherein.index.int8 import Int8Query
@@ -181,15 +180,11 @@ class RowScorer(SampledScorer):
         """(n,): about what every image scores, from its embedding as int8."""
         if self._rough is None:
             return None
-        found, asked, only = (
-            np.zeros(self._count, np.float32),
-            [Int8Query.of(query[0], fine=False)],
-            np.zeros(1, np.int64),
-        )
+        found, asked = np.zeros(self._count, np.float32), Int8Query.of(query[0], fine=False)
+        unit = WHOLE_UNIT * asked.step
 
         def look(stored: RoughPlaces) -> None:
-            for images, found_here in stored.products(only, asked):
-                found[as_slice(images)] = WHOLE_UNIT * found_here[0, 0]
+            found[stored.owned] = unit * asked.products(stored.at(slice(0, 1))[0])
 
         on_every_core(look, self._rough)
         return found

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from wherein.arrays import Floats, unit
+from wherein.index.patches import share_under
 from wherein.search.head import Usual, learn_label, standings, told_by
-from wherein.search.words.patches import share_under
 from wherein.training.examples import Examples
 
 WRONG_PATCHES: Final = 4

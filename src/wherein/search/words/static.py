@@ -124,10 +124,10 @@ class CellScorer(SampledScorer):
             return None
         usual, found = self._spreads(query, where), np.zeros(self._count, np.float32)
 
-        def keep(some: Ints, cosines: Floats) -> None:
+        def keep(some: slice | Ints, cosines: Floats) -> None:
             found[some] = self._combined(where, cosines, usual)[0]
 
-        self._beside.rough.each(query, self._chosen(where)[0], np.arange(self._count), keep)
+        self._beside.rough.each(query, self._chosen(where)[0], keep, images=None)
         return found
 
     def _combined(self, where: Box | None, cosines: Floats, usual: tuple[Floats, Floats]) -> Floats:
