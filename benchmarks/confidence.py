@@ -38,7 +38,7 @@ from confidence_tried import larger_banks, tried_lines
 from wherein.collection import Collection
 from wherein.encoders import load, mini
 from wherein.options import Asked
-from wherein.search.confidence import Evidence, Model
+from wherein.search.confidence import Evidence, Model, shipped
 from wherein.search.signs import TEXT_SIGNS
 
 HITS = 20
@@ -134,6 +134,7 @@ def main() -> None:
         unjudged = {kind: one for kind, one in models.items() if kind not in {own for own, _ in judged}}
         arguments.models.write_text(written(fit_all(judged, fitted, known=unjudged)), "utf-8")
         models = read(arguments.models)
+        shipped.cache_clear()  # counts are measured by what is shipped now
     said = {key: left_out(key, judged, fitted, models) for key in judged}
     extra = by_eye_lines(judged, said)
     extra += more(library("mixed", sets, held, out), sets, held, models["text"], out, many=arguments.many)
