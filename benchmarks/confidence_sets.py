@@ -287,6 +287,7 @@ def trials(sets: Sets) -> Iterator[Trial]:
     yield Trial("anywhere", "underwater", "underwater", "patches", tuple(sets.label_asks()))
     for name in ("facades", "underwater"):
         yield Trial("anywhere", f"no-{name}", name, "patches", _unanswered(nouns))
+    yield Trial("anywhere", "unseen in captions", "captions", "patches", _unanswered(unseen(sets.said)))
     for name in ("facades", "objects", "masks"):
         yield Trial("again", name, f"half-{name}", "mini+qe", tuple(sets.examples(name)))
         yield Trial("again", f"{name} by diffusion", f"half-{name}", "mini+diffusion", tuple(sets.examples(name)))
