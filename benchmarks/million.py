@@ -10,7 +10,6 @@ after the first. `static-36~alone` looks at the cells of a place and at nothing 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -64,12 +63,10 @@ rows of the best images were read from disk: the collection is larger than the m
 
 def measure(folder: Path) -> None:
     """Print the lines of the table."""
+    from places import claim_weights
     from wherein.encoders import load
-    from wherein.encoders.mini import MiniEncoder
 
-    # Rows are made up, so it does not matter by whose weights they claim to be.
-    layers = json.loads((folder / ".wherein" / "manifest.json").read_text("utf-8"))["layers"]
-    MiniEncoder.digest = next(own["digest"] for own in layers.values() if own["spec"] == "mini")
+    claim_weights(folder)
     load("mini")
     started = time.perf_counter()
     import wherein.collection

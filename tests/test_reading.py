@@ -136,7 +136,7 @@ def test_no_text_is_looked_up_more_often_than_its_embedded_words_are(mini: MiniE
     head, rest = first_words(text, MAX_TOKENS)
     assert head + rest == text
     in_english(head, taught=count)
-    mended(head, words=Spellings(lexicon.words), right=count, listed=count, taught=count)
+    mended(head, words=Spellings(lexicon.places), right=count, listed=count, taught=count)
     # 53 slips a letter of at most 32 letters, of at most 64 words: as many as a text of any length may cost.
     assert asked["words"] <= 64 * (54 * 33 + 3)
     assert mini.read(text).endswith(rest)

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from wherein import Box, Grid
-from wherein.values.region import iou
+from wherein.values.region import WHOLE, iou
 
 PERTURBATIONS: Final = ((0.0, 0.0), (0.1, 0.1), (0.25, 0.25), (0.5, 0.5))  # (shift σ, size σ) of the paper
 SEEDS: Final = 5
@@ -60,7 +60,7 @@ def best_iou(box: Box, cells: Sequence[Box]) -> float:
 
 def box_statistics(boxes: Mapping[str, Sequence[Box]]) -> dict[str, Any]:
     """Mean and spread of the best cell/box IoU for the whole image and each grid, by set of annotations."""
-    layouts = {"whole": (Box(0.0, 0.0, 1.0, 1.0),)} | {str(grid): grid.boxes() for grid in GRIDS}
+    layouts = {"whole": (WHOLE,)} | {str(grid): grid.boxes() for grid in GRIDS}
     found: dict[str, Any] = {}
     for name, members in boxes.items():
         if members:

@@ -107,23 +107,24 @@ class MiniEncoder:
 
     def unknown_words(self, text: str) -> tuple[str, ...]:
         """The words of a text that neither its tokenizer nor its training can have taught it; of those it embeds."""
-        embedded, _ = first_words(text, MAX_TOKENS)
-        return self._lexicon.unknown(str(self._tokenizer.normalizer.normalize_str(embedded)))
+        return self._lexicon.unknown(self._embedded(text))
 
     def word_ranks(self, text: str) -> tuple[int, ...]:
         """The place of each word that it embeds in the order of how common words are; letters in no list come last."""
+        return self._lexicon.ranks(self._embedded(text))
+
+    def _embedded(self, text: str) -> str:
+        """The words of a text that it embeds, normalised."""
         embedded, _ = first_words(text, MAX_TOKENS)
-        return self._lexicon.ranks(str(self._tokenizer.normalizer.normalize_str(embedded)))
+        return str(self._tokenizer.normalizer.normalize_str(embedded))
 
     def read(self, text: str) -> str:
         """A text of another language in English, and misspelled words mended; what it does not embed stays as it is."""
         lexicon = self._lexicon
         embedded, rest = first_words(text, MAX_TOKENS)
         english = in_english(embedded, taught=lexicon.taught)
-        return (
-            mended(english, words=self._spellings, right=lexicon.right, listed=lexicon.listed, taught=lexicon.taught)
-            + rest
-        )
+        words, right, listed, taught = self._spellings, lexicon.right, lexicon.listed, lexicon.taught
+        return mended(english, words=words, right=right, listed=listed, taught=taught) + rest
 
     @cached_property
     def _lexicon(self) -> Lexicon:
@@ -132,7 +133,7 @@ class MiniEncoder:
 
     @cached_property
     def _spellings(self) -> Spellings:
-        return Spellings(self._lexicon.words)
+        return Spellings(self._lexicon.places)
 
     @cached_property
     def hubs(self) -> Hubs:

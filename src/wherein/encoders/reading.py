@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
@@ -184,8 +184,8 @@ def _unspaced(text: str) -> str:
 class Spellings:
     """Words that a misspelled one may mean, the commonest first: looked up by themselves and by their sound."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self.places: Final = {word: number for number, word in enumerate(words)}
+    def __init__(self, places: Mapping[str, int]) -> None:
+        self.places: Final = places
         """word → how many are commoner"""
 
     @cached_property

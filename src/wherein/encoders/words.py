@@ -75,19 +75,16 @@ class Lexicon:
         return tuple(word for word in words if not self._knows(word))
 
     @cached_property
-    def words(self) -> tuple[str, ...]:
-        """The tokenizer's whole words, the commonest first: that is the order of its vocabulary."""
-        return tuple(token for token in self._ordered if token.isascii() and token.isalpha())
+    def places(self) -> dict[str, int]:
+        """The tokenizer's whole words, the commonest first as in its vocabulary → how many are commoner."""
+        words = (token for token in self._ordered if token.isascii() and token.isalpha())
+        return {word: number for number, word in enumerate(words)}
 
     def ranks(self, text: str) -> tuple[int, ...]:
-        """The place of each word of a normalised text in that order, or of its singular; others come last."""
-        last = len(self._ranks) + 1
+        """The place of each word of a normalised text in that order, from 1, or of its singular; others come last."""
+        places, last = self.places, len(self.places)
         words = re.findall(r"[^\W\d_]+", text)
-        return tuple(min(self._ranks.get(one, last) for one in (word, word.removesuffix("s"))) for word in words)
-
-    @cached_property
-    def _ranks(self) -> dict[str, int]:
-        return {word: rank for rank, word in enumerate(self.words, 1)}
+        return tuple(1 + min(places.get(one, last) for one in (word, word.removesuffix("s"))) for word in words)
 
     def taught(self, word: str) -> bool:
         """Whether training texts held a word, or its singular."""

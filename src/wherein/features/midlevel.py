@@ -20,7 +20,7 @@ from wherein.encoders import Encoder, load
 from wherein.errors import SpecError
 from wherein.features import LocalFeatures
 from wherein.images.image import Image, decode
-from wherein.values.region import Box
+from wherein.values.region import WHOLE, Box
 
 PHOTOS: Final = Path(__file__).parents[1] / "demo" / "photos"
 """The photographs that descriptors are whitened by."""
@@ -76,7 +76,7 @@ class MidLevel:
 
     def features(self, image: Image, *, side: int) -> LocalFeatures:
         """One look at the whole, and with a larger `side` four closer ones."""
-        whole = self._distinct(image, Box(0.0, 0.0, 1.0, 1.0), _PLACES)
+        whole = self._distinct(image, WHOLE, _PLACES)
         looks = [whole]
         if side > _ONE_LOOK and min(image.size_wh) > 1:
             looks += [self._distinct(image, box, _PLACES // len(_QUARTERS)) for box in _QUARTERS]

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
 
 import numpy as np
 
 from wherein.arrays import Floats, Ints
 from wherein.store.shards import Array
-from wherein.values.region import Box
+from wherein.values.region import WHOLE, Box
 
 Alike = tuple[Array, Ints, Ints, Box | None]
 """A shard, some of its rows, their images, the tile they all are of."""
-_EVERYWHERE: Final = Box(0.0, 0.0, 1.0, 1.0)
-"""All of an image."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +90,7 @@ def share_under(shape: tuple[int, ...], tile: Box | None, where: Box | None) -> 
     """(gh, gw): how much of each patch lies under `where`; read only, since every image of a search asks for it."""
     found = np.ones(shape, np.float32)
     if where is not None:
-        outer = tile or _EVERYWHERE
+        outer = tile or WHOLE
         across = _spans(shape[1], outer.x1, outer.x2, low=where.x1, high=where.x2)
         down = _spans(shape[0], outer.y1, outer.y2, low=where.y1, high=where.y2)
         found[:] = np.outer(down, across)

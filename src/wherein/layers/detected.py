@@ -16,7 +16,7 @@ from wherein.encoders import Encoder
 from wherein.errors import InputError
 from wherein.images.image import Image, decode
 from wherein.layers import CroppedKind
-from wherein.values.region import Box
+from wherein.values.region import WHOLE, Box
 
 DETECTED: Final = "detected"
 SIDE: Final = 1024
@@ -57,7 +57,7 @@ class DetectedBoxes(CroppedKind):
     def boxes(self, image: Image) -> tuple[Box, ...]:
         """The whole image, and what was found in it."""
         found = load_detector(self.detector).find(image, self.names)
-        return (Box(0.0, 0.0, 1.0, 1.0), *dict.fromkeys(one.box for one in found[:MOST]))
+        return (WHOLE, *dict.fromkeys(one.box for one in found[:MOST]))
 
     def seconds(self, images: int) -> float:
         """How long so many images will take, measured on one after a first that loads the weights."""

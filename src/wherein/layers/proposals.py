@@ -8,7 +8,7 @@ from wherein.encoders import Encoder
 from wherein.images.image import Image
 from wherein.images.proposals import LEAST, proposed_boxes
 from wherein.layers import CroppedKind
-from wherein.values.region import Box
+from wherein.values.region import WHOLE, Box
 
 
 class ProposedRegions(CroppedKind):
@@ -23,4 +23,4 @@ class ProposedRegions(CroppedKind):
 
     def boxes(self, image: Image) -> tuple[Box, ...]:
         """The whole image, and the regions that differ from their surroundings."""
-        return (Box(0.0, 0.0, 1.0, 1.0), *proposed_boxes(image))
+        return (WHOLE, *proposed_boxes(image))

@@ -26,7 +26,7 @@ from wherein.files import expanded, unwritable_told, write_durably
 from wherein.images.image import ImageLike, Pixels, decode
 from wherein.images.isolated import decode_given
 from wherein.values.masks import box_mask, mask_box, resized, to_rle
-from wherein.values.region import Box
+from wherein.values.region import WHOLE, Box
 
 if TYPE_CHECKING:
     from wherein.values.ranking import Hit, Ranking
@@ -38,8 +38,6 @@ MARK: Final = (255, 122, 47)
 """The colour of outlines, an orange as on the page."""
 DIMMED: Final = 0.35
 """How bright what is outside an outline stays."""
-_WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
-"""All of an image."""
 _OVERLAY_SIDE: Final = 1024
 """The longer side of a picture with an outline, in pixels."""
 
@@ -124,7 +122,7 @@ def _shape(one: Labelled) -> dict[str, Any]:
     """The region of an annotation, and how sure it is."""
     width, height = one.size_wh
     around = one.box if one.box is not None or one.mask is None else mask_box(one.mask)
-    x1, y1, x2, y2 = (around or _WHOLE).xyxy
+    x1, y1, x2, y2 = (around or WHOLE).xyxy
     mask = _at_size(one.mask, one.box, size_wh=one.size_wh)
     sure = {"score": one.confidence, "raw_score": one.raw_score}
     return {
@@ -137,7 +135,7 @@ def _shape(one: Labelled) -> dict[str, Any]:
 
 def _at_size(mask: Mask | None, box: Box | None, *, size_wh: tuple[int, int]) -> Mask:
     """The pixels of a region at a resolution: its mask, else its box, else everything."""
-    return box_mask(box or _WHOLE, size_wh=size_wh) if mask is None else resized(mask, size_wh=size_wh)
+    return box_mask(box or WHOLE, size_wh=size_wh) if mask is None else resized(mask, size_wh=size_wh)
 
 
 def write_fiftyone(ranking: Ranking, folder: Path, *, thumb_of: ThumbOf, file_of: FileOf | None = None) -> None:

@@ -15,7 +15,7 @@ from wherein.encoders.reading import unframed
 from wherein.encoders.words import RanksWords
 from wherein.search.signs import LONGEST_NAME
 
-ALIKE: Final = 2000
+EVERYDAY: Final = 2000
 """A word's rarity is the logarithm of its place in the order of how common words are, and this: the first so many are
 about equally common. As many numbers are left free before the first word of the tokenizer that the order is from."""
 USUAL_NAME, USUAL_TEXT = 9.0, 8.35
@@ -36,6 +36,6 @@ def commonness(text: str, encoder: Encoder) -> float:
     ranks = encoder.word_ranks(" ".join(word for word in said if word.lower() not in SMALL))
     if not ranks:
         return 0.0
-    rarity = np.log(ALIKE + np.array(ranks, np.float64))
+    rarity = np.log(EVERYDAY + np.array(ranks, np.float64))
     usual = USUAL_NAME - rarity.max() if len(said) <= LONGEST_NAME else USUAL_TEXT - rarity.mean()
     return min(float(usual), 0.0)

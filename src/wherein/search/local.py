@@ -32,7 +32,7 @@ from wherein.store.store import Store
 from wherein.values.masks import check_aspect
 from wherein.values.method import Words
 from wherein.values.query import Part, Query
-from wherein.values.region import Box, overlap
+from wherein.values.region import WHOLE, Box, overlap
 
 Regions = tuple[Box | None, ...]
 Place = tuple[int, int]
@@ -139,7 +139,7 @@ class LocalIndex:
 
         Where regions are compared the whole image is a box as well; where none are, there is no box to tell.
         """
-        whole = Box(0.0, 0.0, 1.0, 1.0) if table.shape[1] > 1 else None
+        whole = WHOLE if table.shape[1] > 1 else None
         chosen = zip(images.tolist(), table.argmax(axis=1).tolist(), strict=True)
         found = (self.regions[image][region] if region < len(self.regions[image]) else None for image, region in chosen)
         return [box or whole for box in found]

@@ -13,7 +13,7 @@ from wherein.images.isolated import decode_given
 from wherein.search.local import query_features
 from wherein.values.query import Query
 from wherein.values.ranking import PointMatches
-from wherein.values.region import Box
+from wherein.values.region import WHOLE
 
 FAMILY: Final = "rootsift"
 """The local features that are compared: they need no model and no layer."""
@@ -32,7 +32,7 @@ def point_matches(query: Query, image: ImageLike) -> PointMatches:
         ((_, mine),) = query_features(Query((part,)), family)
         found = verify(mine, theirs)
         if found.inliers > best.inliers:
-            box = part.region or Box(0.0, 0.0, 1.0, 1.0)
+            box = part.region or WHOLE
             size, corner = np.array([box.x2 - box.x1, box.y2 - box.y1]), np.array([box.x1, box.y1])
             here = corner + size * mine.keypoints[found.matches[:LINES, 0], :2]
             pairs = np.hstack([here, theirs.keypoints[found.matches[:LINES, 1], :2]])

@@ -95,10 +95,10 @@ def text_signs(
     agrees = ((seen.shares * heard.scenes[seen.scenes]).sum(axis=1) - scenes.usual(asked)) / scenes.std
     lead = np.clip((own - _following(own, ordered)) / spread - USUAL_LEAD, LEAD_LEAST, LEAD_MOST)
     scores = (own - fits.mean) / spread
-    usually = np.full(len(hits), common)
-    of_name = [beats_names, scores, usual, agrees, usually]
-    of_short = [scores, usual, agrees, lead, usually]
-    of_scene = [beats_scenes, scores, agrees, lead, usually]
+    commonness = np.full(len(hits), common)
+    of_name = [beats_names, scores, usual, agrees, commonness]
+    of_short = [scores, usual, agrees, lead, commonness]
+    of_scene = [beats_scenes, scores, agrees, lead, commonness]
     shares = [np.full(len(hits), share) for share in (short, described)]
     lines = ((named, of_name), (short, of_short), (described, of_scene))
     return np.asarray(np.stack([*shares, *(share * one for share, own in lines for one in own)], axis=1), np.float32)

@@ -95,6 +95,10 @@ class Box:
         )
 
 
+WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
+"""All of an image."""
+
+
 def overlap(a: Box, b: Box) -> float:
     """The area two boxes share; 0 when they only touch."""
     width = min(a.x2, b.x2) - max(a.x1, b.x1)

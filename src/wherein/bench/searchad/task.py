@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wherein import Box, Hit, Method, Part, Query
+from wherein import Hit, Method, Part, Query
 from wherein.bench.evaluate import evaluate
 from wherein.bench.evaluation import Evaluation
 from wherein.bench.located import located, no_region_warning, pixel_box
@@ -20,6 +20,7 @@ from wherein.bench.searchad.training import KINDS, by_source, taught_images, tau
 from wherein.bench.searchad.variants import variants
 from wherein.bench.task import PROTOCOL, Answers, BenchOption, Kind, Question, Search, Task, Trained, Variant
 from wherein.errors import DataError, SpecError
+from wherein.values.region import WHOLE
 from wherein.values.training import LABEL_PREFIX
 
 TEXTS: Final = ("first-keyword", "keywords", "all")
@@ -231,7 +232,7 @@ class SearchADTask(Task):
 
 def _pixels(hit: Hit) -> list[float]:
     """The box of a hit in pixels; every caller has looked that there is one."""
-    box, (width, height) = hit.box or Box(0.0, 0.0, 1.0, 1.0), hit.size_wh
+    box, (width, height) = hit.box or WHOLE, hit.size_wh
     return [box.x1 * width, box.y1 * height, box.x2 * width, box.y2 * height]
 
 

@@ -23,7 +23,7 @@ from wherein.search.scorers import RowScorer, SampledScorer, Scorer, Share, SumS
 from wherein.search.words import CONTEXT, Layers, SearchWord
 from wherein.store.shards import Array, as_floats, unit_of
 from wherein.values.method import Method
-from wherein.values.region import Box
+from wherein.values.region import WHOLE, Box
 
 WHOLE_SHARE: Final = 0.5
 """How much the whole image counts beside the mean patch under a box. It was chosen together with the share of
@@ -41,8 +41,6 @@ _INT8_UNIT: Final = np.float32(1 / 127)
 _LEAST_UNDER: Final = 0.25
 """Of an estimated mean, places that count for less than a quarter of the most are left out, which a box hardly touches:
 two thirds of what would be read for a ninth of the image. As many hits are found; a few more images are scored."""
-_WHOLE: Final = Box(0.0, 0.0, 1.0, 1.0)
-"""All of an image."""
 
 
 class Patches(SearchWord):
@@ -362,7 +360,7 @@ class PatchScorer(SampledScorer):
 def patch_box(x: int, y: int, shape: tuple[int, ...], *, tile: Box | None) -> Box:
     """The box of patch (x, y) of a grid of `shape` (rows, columns), inside `tile`."""
     rows, columns = shape
-    outer = tile or _WHOLE
+    outer = tile or WHOLE
     width, height = (outer.x2 - outer.x1) / columns, (outer.y2 - outer.y1) / rows
     left, top = outer.x1 + x * width, outer.y1 + y * height
     return Box(left, top, min(1.0, left + width), min(1.0, top + height))
