@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -30,15 +31,16 @@ import wherein
 from confidence_by_eye import by_eye_lines
 from confidence_fit import fit
 from confidence_held import Held
+from confidence_inside import MOST, Boxed, fit_most, held_trials, inside_lines, inside_trials
 from confidence_more import count_lines, counted_photos, more
 from confidence_page import page
-from confidence_sets import ABSENT_TEXTS, SETS, Ask, Sets, Trial, lines_of, text, trials
+from confidence_sets import SETS, Ask, Sets, Trial, absent_texts, trials, unanswered
 from confidence_text import text_model
 from confidence_tried import larger_banks, tried_lines
 from wherein.collection import Collection
 from wherein.encoders import load, mini
 from wherein.options import Asked
-from wherein.search.confidence import Evidence, Model, shipped
+from wherein.search.confidence import BOUNDED, Evidence, Model, shipped
 from wherein.search.signs import TEXT_SIGNS
 
 HITS = 20
@@ -84,6 +86,8 @@ class Judged:
     """(n, signs) of whole images, where the kind weighs their odds too"""
     inner_kind: str
     milliseconds: float
+    whole: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """(queries, images, signs) of the best whole images, the surest of which no hit exceeds; none where all may"""
 
     @property
     def first(self) -> np.ndarray:
@@ -97,6 +101,12 @@ class Judged:
         signs = self.signs.copy()
         signs[:, WEIGHTS[kind].index("plain")] = models[self.inner_kind].odds(self.inner)
         return replace(self, signs=signs)
+
+    def most_signs(self, models: Mapping[str, Model]) -> np.ndarray:
+        """(n, signs) what bounds hits of a text, as `MOST` names them."""
+        queries, images, signs = self.whole.shape
+        odds = models["text"].odds(self.whole.reshape(-1, signs)).reshape(queries, images)
+        return np.stack([odds.max(axis=1)[self.query], self.signs[:, -1]], axis=1)
 
 
 def main() -> None:
@@ -115,15 +125,16 @@ def main() -> None:
     if arguments.weights is not None:
         mini.WEIGHTS = arguments.weights
     out = arguments.out / load("mini").digest[:8]
-    sets, held = Sets(arguments.data), Held(arguments.photos)
+    sets, held, boxed = Sets(arguments.data), Held(arguments.photos), Boxed(arguments.photos)
+    photos = {"held": held, "boxed": boxed}
     judged, fitted = dict[Key, Judged](), dict[Key, bool]()
-    for trial in (*held.trials(), *trials(sets)):
+    for trial in (*held.trials(), *held_trials(held, boxed), *trials(sets), *inside_trials(sets, boxed)):
         folder = arguments.out / "local" if trial.kind in WITHOUT_WEIGHTS else out / "signs"
         kept = folder / f"{trial.kind} {trial.name}.npz"
         if not kept.exists() and (not arguments.only or trial.kind in arguments.only):
             kept.parent.mkdir(parents=True, exist_ok=True)
             local = trial.kind in LOCAL
-            np.savez(kept, **vars(judge(trial, library(trial.library, sets, held, out, local=local))))
+            np.savez(kept, **vars(judge(trial, library(trial.library, sets, photos, out, local=local))))
         if kept.exists():
             with np.load(kept) as stored:
                 found = {name: stored[name] for name in stored.files}
@@ -135,14 +146,17 @@ def main() -> None:
         arguments.models.write_text(written(fit_all(judged, fitted, known=unjudged)), "utf-8")
         models = read(arguments.models)
         shipped.cache_clear()  # counts are measured by what is shipped now
-    said = {key: left_out(key, judged, fitted, models) for key in judged}
-    extra = by_eye_lines(judged, said)
-    extra += more(library("mixed", sets, held, out), sets, held, models["text"], out, many=arguments.many)
+    alone, said = dict[Key, np.ndarray](), dict[Key, np.ndarray]()
+    for key in judged:
+        alone[key], said[key] = left_out(key, judged, fitted, models)
+    extra = inside_lines(judged, alone, said)
+    extra += by_eye_lines(judged, said)
+    extra += more(library("mixed", sets, photos, out), sets, held, models["text"], out, many=arguments.many)
     if arguments.many:
         banks = larger_banks(held, out, arguments.many)
-        extra += tried_lines(lambda name: library(name, sets, held, out), sets, judged, models["text"], banks)
-    nothing = tuple(Ask(text(one), frozenset()) for one in lines_of(ABSENT_TEXTS))
-    captions, people = library("captions", sets, held, out), library("held-people", sets, held, out)
+        extra += tried_lines(lambda name: library(name, sets, photos, out), sets, judged, models["text"], banks)
+    nothing = unanswered(absent_texts())
+    captions, people = (library(name, sets, photos, out) for name in ("captions", "held-people"))
     counted = {"nouns, held back": (people, tuple(held.noun_asks())), "nouns": (captions, tuple(sets.noun_asks()))}
     counted |= counted_photos(held, out, sets, many=arguments.many)
     extra += count_lines(counted | {"absent": (captions, nothing)})
@@ -171,23 +185,32 @@ def fit_all(
             models[kind] = text_model(some)
         else:
             models[kind] = fit(list(some.values())) if some else Model(0.0, (1.0,) * len(WEIGHTS[kind]))
+        held = [one.by(models, kind) for (own, name), one in judged.items() if own == kind and name.startswith("held ")]
+        if kind in BOUNDED and held:
+            models[kind] = replace(models[kind], most=fit_most(kind, held, models))
     return models
 
 
 def left_out(
     key: Key, judged: Mapping[Key, Judged], fitted: Mapping[Key, bool], models: Mapping[str, Model]
-) -> np.ndarray:
-    """(n,) log odds of a trial's hits by models that did not see it; that of texts was fitted elsewhere anyway."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) log odds of a trial's hits by models that did not see it; that of texts was fitted elsewhere anyway.
+
+    Before they are bounded by what whole images say, and after.
+    """
     kind, name = key
     some = {one: hits for one, hits in judged.items() if one[0] in ("example", "region", kind) and one[0] != "text"}
     own = models if kind == "text" else fit_all(some, fitted, known={"text": models["text"]}, without=name)
-    return np.asarray(own[kind].odds(judged[key].by(own, kind).signs), np.float64)
+    one, model = judged[key].by(own, kind), own[kind]
+    odds = np.asarray(model.odds(one.signs), np.float64)
+    bounded = model.most is not None and one.whole.size > 0
+    return odds, np.minimum(odds, model.most.odds(one.most_signs(own))) if model.most and bounded else odds
 
 
 def same(one: str, other: str) -> bool:
     """Whether two trials ask for the same things."""
-    first, second = (name.removeprefix("mixed ").removesuffix(" by diffusion") for name in (one, other))
-    return first == second
+    plain = (re.sub(r"^(mixed|inside \S+) | by diffusion$", "", name) for name in (one, other))
+    return len(set(plain)) == 1
 
 
 def read(path: Path) -> dict[str, Model]:
@@ -198,34 +221,50 @@ def read(path: Path) -> dict[str, Model]:
 
 def written(models: dict[str, Model]) -> str:
     """The models as they are shipped."""
-    known = {
-        kind: {
-            "offset": round(one.offset, 4),
-            "weights": {name: round(float(weight), 4) for name, weight in zip(WEIGHTS[kind], one.weights, strict=True)},
-        }
-        | ({"believed": list(one.believed)} if one.believed != (1.0,) else {})
-        for kind, one in ((kind, models[kind]) for kind in WEIGHTS)
-    }
+    known = {kind: _as_json(models[kind], names) for kind, names in WEIGHTS.items()}
     return json.dumps(known, indent=1, ensure_ascii=False) + "\n"
 
 
-def library(name: str, sets: Sets, held: Held, out: Path, *, local: bool = False) -> Collection:
+def _as_json(one: Model, names: Sequence[str]) -> dict[str, object]:
+    weights = {name: round(float(weight), 4) for name, weight in zip(names, one.weights, strict=True)}
+    found: dict[str, object] = {"offset": round(one.offset, 4), "weights": weights}
+    if one.believed != (1.0,):
+        found["believed"] = list(one.believed)
+    return found if one.most is None else found | {"most": _as_json(one.most, MOST)}
+
+
+def library(name: str, sets: Sets, photos: Mapping[str, Held | Boxed], out: Path, *, local: bool = False) -> Collection:
     """A collection of one set, or of all (`mixed`); `half-` lacks the answers of half of the queries.
 
-    Names that begin with `held-` are of photographs that training held back; `local` ones have local features.
+    Names that begin with `held-` are of photographs that training held back, with `boxed-` of those with boxes;
+    `inside-` is a set with every layer; `local` ones have local features.
     """
     home = out / ("local libraries" if local else "libraries") / name
     if not home.exists():
-        own = name.removeprefix("held-")
-        whole = mixed(sets, out, local=local) if own == name else held_back(held, out)
+        first, own = name.split("-", 1) if name.startswith(("held-", "boxed-", "inside-")) else ("", name)
+        stays = photos[first].stays if first in photos else sets.stays
         making = home.with_name(f"{name}.part")
         shutil.rmtree(making, ignore_errors=True)
-        shutil.copytree(whole, making / ".wherein")
-        stays = sets.stays if own == name else held.stays
-        with wherein.open(making) as collection:
-            collection.remove(*(one for one in collection.image_ids() if not stays(one, own)))
+        if first == "inside":
+            with_every_layer(making, sets, own)
+        else:
+            whole = photographs(photos[first], out / first) if first else mixed(sets, out, local=local)
+            shutil.copytree(whole, making / ".wherein")
+            with wherein.open(making) as collection:
+                collection.remove(*(one for one in collection.image_ids() if not stays(one, own)))
         making.rename(home)
     return wherein.open(home)
+
+
+def with_every_layer(folder: Path, sets: Sets, name: str) -> None:
+    """A collection of one set with the layers of every method that looks inside, and copies of its files."""
+    inside = name.removeprefix("half-")
+    for path in sorted(sets.folder(inside).iterdir()):
+        if sets.stays(f"{inside}/{path.name}", name):
+            (folder / inside).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, folder / inside / path.name)
+    with wherein.open(folder, create=True, encoder="mini") as collection:
+        collection.add(folder, layers=("global", "patches", "cells", "proposals", "pyramid"))
 
 
 def mixed(sets: Sets, out: Path, *, local: bool) -> Path:
@@ -241,13 +280,12 @@ def mixed(sets: Sets, out: Path, *, local: bool) -> Path:
     return home / ".wherein"
 
 
-def held_back(held: Held, out: Path) -> Path:
-    """The `.wherein` folder of the photographs that training held back."""
-    folder = out / "held"
+def photographs(photos: Held | Boxed, folder: Path) -> Path:
+    """The `.wherein` folder of training photographs."""
     if not (folder / ".wherein").exists():
-        held.write(folder)
+        photos.write(folder)
         with wherein.open(folder, create=True, encoder="mini") as collection:
-            collection.add(folder, layers=("global",))
+            collection.add(folder, layers=("global", "patches", "cells"))
     return folder / ".wherein"
 
 
@@ -255,13 +293,14 @@ def judge(trial: Trial, collection: Collection) -> Judged:
     """The signs of the first hits of every query, and which of them are right."""
     rows = list[tuple[np.ndarray, bool, bool, int, float, str, bool, float, np.ndarray]]()
     there, spent, started = frozenset(collection.image_ids()), 0.0, time.perf_counter()
-    inner_kind = ""
+    inner_kind, whole = "", list[np.ndarray]()
     for number, ask in enumerate(trial.asks):
         asked = Asked.of(ask.query, {"method": trial.method, "k": HITS + 1})
         view, _, ranked, _ = collection._ranked(asked)
         before = time.process_time()
         evidence = Evidence(asked.query, asked.method, ranked, view, collection._encoder(collection.encoder))
         signs = evidence.signs()
+        whole += [one.signs() for one in evidence.of_whole_images()]
         spent += time.process_time() - before
         inner = np.zeros((len(signs), 0), np.float32)
         if "plain" in WEIGHTS[trial.kind]:
@@ -286,7 +325,8 @@ def judge(trial: Trial, collection: Collection) -> Judged:
         ]
     print(f"{trial.kind} {trial.name}: {len(rows)} hits, {time.perf_counter() - started:.0f} s", flush=True)
     arrays = [np.array(column) for column in zip(*rows, strict=True)]
-    return Judged(*arrays, inner_kind=inner_kind, milliseconds=1000 * spent / max(len(trial.asks), 1))
+    each = 1000 * spent / max(len(trial.asks), 1)
+    return Judged(*arrays, inner_kind=inner_kind, milliseconds=each, whole=np.array(whole))
 
 
 def _unknown(image_id: str, ask: Ask) -> bool:

@@ -14,12 +14,12 @@ import re
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confidence_sets import Ask, Trial, lines_of, named, near, short_asks, text, unseen
+from confidence_sets import Ask, Trial, lines_of, named, near, short_asks, text, unanswered, unseen
 
 OTHER_ABSENT, OTHER_SCENES = (Path(__file__).with_name(f"other_absent_{name}.txt") for name in ("texts", "scenes"))
 LEAST_NAMED, MOST_NAMED = 4, 150
@@ -97,6 +97,10 @@ class Held:
         for label in sorted(set(labels.values())):
             yield Ask(text(named(label)), frozenset(one for one, own in labels.items() if own == label), others)
 
+    def unseen(self) -> list[str]:
+        """Names of things that no caption of theirs names."""
+        return unseen(self._words)
+
     def trials(self) -> Iterator[Trial]:
         """What the model of texts is fitted on."""
         for source in CAPTIONED:
@@ -112,7 +116,7 @@ class Held:
         yield Trial("text", "held nouns among all", "held-all", "mini", tuple(self.noun_asks()))
         yield Trial("text", "held words", "held-half-words", "mini", tuple(self.word_asks()))
         yield Trial("text", "held words among all", "held-half-all", "mini", tuple(self.word_asks()))
-        nothing = {"absent": lines_of(OTHER_ABSENT), "unseen": unseen(self._words), "scenes": lines_of(OTHER_SCENES)}
+        nothing = {"absent": lines_of(OTHER_ABSENT), "unseen": self.unseen(), "scenes": lines_of(OTHER_SCENES)}
         for name, words in nothing.items():
             for library in ("people", "half-all"):
                 yield Trial("text", f"held {name} {library}", f"held-{library}", "mini", unanswered(words))
@@ -126,8 +130,3 @@ class Held:
         if wanted == "people":
             return image_id.startswith(("coco_human/", "flickr8k/"))
         return wanted == "all" or image_id.startswith(f"{wanted}/")
-
-
-def unanswered(words: Sequence[str]) -> tuple[Ask, ...]:
-    """Texts that nothing answers."""
-    return tuple(Ask(text(one), frozenset()) for one in words)

@@ -16,7 +16,7 @@ import numpy as np
 import wherein
 from confidence_held import Held
 from confidence_page import auroc, cells, error, share, sure_of
-from confidence_sets import ABSENT_TEXTS, SETS, Ask, Sets, lines_of
+from confidence_sets import SETS, Ask, Sets, absent_texts
 from confidence_tails import false_alarm_lines, tail_lines
 from made_up import image_id, make_collection
 from wherein.collection import Collection
@@ -103,7 +103,7 @@ def more(mixed: Collection, sets: Sets, held: Held, model: Model, out: Path, *, 
     photos = training_photos(held, out, many) if many else {}
     lines = size_lines(sets, held, model, texts, rows, photos, bank)
     lines += half_lines(sets, model, texts, rows, bank)
-    nothing = lines_of(ABSENT_TEXTS)
+    nothing = absent_texts()
     library = Library.of(captions, bank)
     every = {f"{len(captions)} photographs": (library.rows, [texts[one] for one in nothing])}
     if photos:
@@ -281,7 +281,7 @@ def _caption_cells(asked: Sequence[tuple[Library, Sequence[Ask]]], model: Model,
     one, fooled, nothing = (
         Asked20.of(asked, model, texts),
         list[tuple[int, float]](),
-        lines_of(ABSENT_TEXTS),
+        absent_texts(),
     )
     for number, (library, _) in enumerate(asked):
         for place in range(number, len(nothing), len(asked)):

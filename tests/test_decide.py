@@ -8,12 +8,16 @@ import pytest
 from typer.testing import CliRunner
 
 import wherein
+from wherein import Box, Part, Query
 from wherein.cli import app
 from wherein.demo import PHOTOS, examples
 from wherein.errors import InputError
 from wherein.options import DEFAULT_CUT, Asked, Cut
+from wherein.search.confidence import Evidence, shipped
 from wherein.search.decide import COUNTED_FROM, NONE_SURE, about, at_least, cut_of, further, shown, split, with_sure
 from wherein.values.ranking import Expected, Hit, Ranking
+
+MIDDLE = Box(0.2, 0.2, 0.8, 0.8)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +90,50 @@ def test_a_photo_of_a_thing_is_as_sure_as_the_thing(photos: wherein.Collection) 
         sure = [{hit.image_id: hit.confidence for hit in photos.search(text)} for text in (framed, bare)]
         assert sure[0] == pytest.approx(sure[1], abs=0.011), framed
     assert (photos.search("a photo of a cat")[0].confidence or 0.0) >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("method", "where"),
+    [
+        ("patches", None),
+        ("patches", MIDDLE),
+        ("static-36", None),
+        ("static-36", MIDDLE),
+        ("static-9+zoom", MIDDLE),
+        ("whole+qe", None),
+    ],
+)
+def test_what_no_whole_image_shows_is_not_found_in_a_place_that_happens_to_be_like_it(
+    photos: wherein.Collection, method: str, where: Box | None
+) -> None:
+    asked = Query((Part(text="a violin", where=where),))
+    found = photos.search(asked, method=method, k=24)
+    assert 0.0 < max(hit.confidence or 0.0 for hit in found) < 0.5
+    assert photos.search(asked, method=method, k=1)[0].confidence in {hit.confidence for hit in found}
+
+
+@pytest.mark.parametrize(("method", "where"), [("patches", None), ("static-36", MIDDLE), ("whole+qe", None)])
+def test_no_hit_of_a_text_is_surer_than_the_surest_whole_image_allows(
+    photos: wherein.Collection, method: str, where: Box | None
+) -> None:
+    for text in ("a violin", "a tripod", "a rocket", "a horse at the gate"):
+        asked = Asked.of(Query((Part(text=text, where=where),)), {"method": method, "k": 24})
+        view, _, ranked, _ = photos._ranked(asked)
+        evidence = Evidence(asked.query, asked.method, ranked, view, photos._encoder(photos.encoder))
+        model, signs = shipped()[evidence.kind or ""], evidence.most_signs()
+        assert model.most is not None
+        assert signs is not None
+        assert (evidence.odds() <= model.most.odds(signs)).all()
+        whole = max(hit.confidence or 0.0 for hit in photos.search(text, k=24))
+        assert np.round(1 / (1 + np.exp(-signs[:, 0])), 2) == pytest.approx(whole, abs=0.011)
+
+
+def test_an_example_is_looked_for_inside_whatever_whole_images_say(photos: wherein.Collection) -> None:
+    face = Query((Part(image=PHOTOS / "cat.jpg", box=Box(0.2, 0.05, 0.9, 0.95)),))
+    asked = Asked.of(face, {"method": "patches", "k": 24})
+    view, _, ranked, _ = photos._ranked(asked)
+    evidence = Evidence(face, asked.method, ranked, view, photos._encoder(photos.encoder))
+    assert evidence.most_signs() is None
 
 
 def test_a_decision_keeps_what_it_shows_and_rejects_the_rest_before_paging(photos: wherein.Collection) -> None:

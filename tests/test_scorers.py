@@ -88,6 +88,21 @@ def test_scorers_are_standardised_and_summed_by_their_shares() -> None:
     assert made.regions(TEXT[0], CELLS[0], np.array([1])) == [CELLS[0]]
 
 
+def test_the_best_whole_images_are_the_same_whether_more_were_found_just_before_or_not() -> None:
+    rows = np.random.default_rng(5).normal(size=(40, 2)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    table = in_memory(rows, np.arange(40))
+
+    def tops(*wanted: tuple[Floats, int, bool]) -> list[tuple[list[int], list[float]]]:
+        made, odd = RowScorer(table, ExactRows(table), np.arange(40)), np.arange(40) % 2 == 1
+        found = [made.top(query, None, k=k, allowed=odd if some else None)[0] for query, k, some in wanted]
+        return [(top.images.tolist(), top.scores.tolist()) for top in found]
+
+    other = TEXT[:, ::-1].copy()
+    asked = ((TEXT, 10, False), (TEXT, 4, False), (TEXT, 4, True), (TEXT, 12, False), (other, 4, False))
+    assert tops(*asked) == [tops(one)[0] for one in asked]
+
+
 def test_the_region_is_the_cell_that_stands_out_among_those_chosen() -> None:
     made = scorer({0: (1, 0.5), 1: (8, 1.0)})
     assert made.regions(TEXT[0], Box(0.0, 0.0, 0.6, 0.3), np.array([0])) == [CELLS[1]]

@@ -8,7 +8,7 @@ afterwards (`wherein.search.judgements`).
                how common they are
     example    how many times nearer to the example a hit is than look-alikes are; `region` for a part of an example
     place      the same for the whole image, and how far the place stands out; `anywhere` for patches and proposals,
-               `again` after steps that score anew
+               `again` after steps that score anew; of texts, no more than the surest whole image of all allows
     both       for texts and examples together, or several places: the least of what each says of the whole image
     verified   how many keypoints agree
     fused      how many keypoints agree, and the same as for an example
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Final, Protocol, runtime_checkable
@@ -33,11 +33,11 @@ from wherein.search.background import Background
 from wherein.search.bank import Bank, bank_of
 from wherein.search.calibrate import ODDS, asks, source_of
 from wherein.search.common import commonness
-from wherein.search.engine import Ranked
+from wherein.search.engine import Candidate, Ranked
 from wherein.search.others import example_signs
 from wherein.search.seen import Fits, Seen
 from wherein.search.signs import FEWEST, TEXT_SIGNS, count_words, stands_out, text_signs
-from wherein.search.sources import Group
+from wherein.search.sources import EmbeddingSource, Group
 from wherein.search.views import View
 from wherein.values.judgement import Curve
 from wherein.values.method import Method
@@ -51,6 +51,10 @@ OUT_MOST: Final = 8.0
 """Standing out by more deviations says no more."""
 UNSCORED_STEPS: Final = frozenset({"locate", "sp", "propagate", "hypergraph"})
 """Steps that leave scores as they are, or are measured by what they verify."""
+BOUNDED: Final = ("place", "anywhere", "again")
+"""Kinds of evidence that are no surer of a text than the surest whole image of the collection allows."""
+SUREST_OF: Final = 20
+"""Whole images of which the surest is taken: as many hits as are judged (`benchmarks/confidence.py`)."""
 MEASURED_MOST: Final = 512
 """Hits that are looked at one by one; how sure later ones are follows from their scores, along the line of these."""
 
@@ -64,11 +68,14 @@ class Model:
     believed: tuple[float, ...] = (1.0,)
     """How much of the odds above even is believed, for what looks certain is not always right; more than one where the
     first signs are shares of other lines, each of which is believed so far."""
+    most: Model | None = None
+    """What bounds the odds of a text, from how sure the surest whole image is and how far a hit stands out."""
 
     @classmethod
     def of(cls, known: Mapping[str, Any]) -> Model:
         """A model as it is written in `models.json`."""
-        return cls(float(known["offset"]), tuple(known["weights"].values()), tuple(known.get("believed", (1.0,))))
+        most = cls.of(known["most"]) if "most" in known else None
+        return cls(float(known["offset"]), tuple(known["weights"].values()), tuple(known.get("believed", (1.0,))), most)
 
     def odds(self, signs: Floats) -> Floats:
         """(n, signs) → (n,)."""
@@ -158,9 +165,39 @@ class Evidence:
     def odds(self) -> Floats:
         """(hits,) log odds that each is right."""
         kind = self.kind or ""
-        found = shipped()[kind].odds(self.signs())
+        model, most = shipped()[kind], self.most_signs()
+        found = model.odds(self.signs())
+        if model.most is not None and most is not None:
+            found = np.minimum(found, model.most.odds(most))
         rest = self._scores[len(found) :]
         return np.concatenate([found, _continued(found, self._scores[: len(found)], rest)]) if len(rest) else found
+
+    def most_signs(self) -> Floats | None:
+        """(first hits, 2) what bounds the odds: those of the surest whole image, and how far a hit stands out.
+
+        One of hundreds of places in an image is like any words by chance; a whole image seldom is. None where nothing
+        is asked for in words.
+        """
+        surest = [one.odds().max() for one in self.of_whole_images()]
+        if not surest:
+            return None
+        return np.stack([np.full(len(self._images), min(surest), np.float32), self._out], axis=1)
+
+    def of_whole_images(self) -> list[Evidence]:
+        """For each text that is asked for, what a search of whole images finds; none where that bounds nothing."""
+        if self.kind not in BOUNDED:
+            return []
+        view = replace(self._view, scorer=self._view.layers.whole_scorer)
+        found = list[Evidence]()
+        for group in (own for own in self._wanted if not own.of_images):
+            source = EmbeddingSource([group], view, self._encoder)
+            top = source.top(SUREST_OF, None)
+            candidates = tuple(map(Candidate, top.images.tolist(), top.scores.tolist()))
+            ranked = replace(
+                self._ranked, candidates=candidates, score_kind=source.kind, source=source, groups=(group,)
+            )
+            found.append(Evidence(self._query, Method(search="whole"), ranked, view, self._encoder))
+        return found
 
     def signs(self) -> Floats:
         """(first hits, signs) of the kind of evidence: what its model weighs."""

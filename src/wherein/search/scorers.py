@@ -144,6 +144,15 @@ class RowScorer(SampledScorer):
     def __init__(self, table: RowTable, index: Index, sample: Ints, rough: Sequence[RoughPlaces] | None = None) -> None:
         super().__init__(table.count, sample)
         self.table, self._index, self._rough = table, index, rough
+        self._found: tuple[bytes, int, list[Top]] | None = None
+
+    def scores(self, queries: Floats, where: Box | None, images: Ints) -> Floats:  # noqa: ARG002 — looks everywhere
+        """(m, len(images)): the scores of given images; what was scored last is known whatever the place."""
+        return super().scores(queries, None, images)
+
+    def backgrounds(self, queries: Floats, where: Box | None) -> list[Background]:  # noqa: ARG002 — looks everywhere
+        """How the scores of each query are spread."""
+        return super().backgrounds(queries, None)
 
     def _compute(self, queries: Floats, where: Box | None, images: Ints) -> Floats:  # noqa: ARG002 — looks everywhere
         if images is self._sample and self._sample_rows is not None:
@@ -157,6 +166,15 @@ class RowScorer(SampledScorer):
         return table.vectors(sample) if table.alone and len(sample) < table.count else None
 
     def top(self, queries: Floats, where: Box | None, *, k: int, allowed: Mask | None) -> list[Top]:  # noqa: ARG002
+        """The best k of all images for each query; the last are kept, since confidence asks for some of them again."""
+        if allowed is not None:
+            return self._best(queries, k, allowed)
+        last, asked = self._found, queries.tobytes()
+        if last is None or last[0] != asked or last[1] < k:
+            last = self._found = (asked, k, self._best(queries, k, None))
+        return [Top(top.images[:k], top.scores[:k]) for top in last[2]]
+
+    def _best(self, queries: Floats, k: int, allowed: Mask | None) -> list[Top]:
         """The best k images for each query: as the index finds them, or by estimates where it would compare all."""
         index = self._index
         if self._rough is None or not isinstance(index, ExactRows | CompressedRows):

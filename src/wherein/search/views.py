@@ -19,7 +19,6 @@ from wherein.index.codes import codes_folder, read_codes
 from wherein.index.compressed import CompressedRows
 from wherein.index.int8 import quantise_int8
 from wherein.index.patches import PatchGrids
-from wherein.index.rough import RoughPlaces
 from wherein.index.rows import (
     ArrayCache,
     OneShard,
@@ -274,10 +273,12 @@ class StoredLayers:
         places = of_whole(self._of_images(layer))
         return beside.cells_beside(self.store, layer.name, places, self.sample, grid, self.cells(grid, kind).per_length)
 
-    def whole_beside(self) -> Sequence[RoughPlaces] | None:
-        """A rough copy of the embeddings of whole images of a large collection; None of a small one."""
+    @cached_property
+    def whole_scorer(self) -> RowScorer:
+        """Compares whole images alone, without their tiles: one for all that counts them beside something else."""
         table = self.whole()
-        return beside.whole_beside(self.store, table.layer, table.places) if self._estimates else None
+        rough = beside.whole_beside(self.store, table.layer, table.places) if self._estimates else None
+        return RowScorer(table, self.index(table), self.sample, rough)
 
     def files(self) -> Sequence[Original | None]:
         """Each image's file; None for one that was added from memory."""

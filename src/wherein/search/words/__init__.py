@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from wherein.index import Index
     from wherein.index.cells import Cells
     from wherein.index.patches import PatchGrids
-    from wherein.index.rough import RoughPlaces
     from wherein.index.rows import RowTable
-    from wherein.search.scorers import Scorer
+    from wherein.search.scorers import RowScorer, Scorer
     from wherein.search.words.patches import PatchesBeside
     from wherein.search.words.static import CellsBeside
     from wherein.store.originals import Original
@@ -65,8 +64,9 @@ class Layers(Protocol):
     def cells_beside(self, grid: Grid, kind: str) -> CellsBeside | None:
         """What is kept beside the cells of a large collection; None of a small one."""
 
-    def whole_beside(self) -> Sequence[RoughPlaces] | None:
-        """A rough copy of the embeddings of whole images of a large collection; None of a small one."""
+    @property
+    def whole_scorer(self) -> RowScorer:
+        """Compares whole images alone, without their tiles: one for all that counts them beside something else."""
 
     def files(self) -> Sequence[Original | None]:
         """Each image's file; None for one that was added from memory."""

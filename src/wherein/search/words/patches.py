@@ -19,7 +19,7 @@ from wherein.index.int8 import Int8Query
 from wherein.index.patches import Alike, PatchGrids, ends, part_under, share_under
 from wherein.index.rough import RoughPlaces, pooled_hw, pooling
 from wherein.parallel import on_every_core
-from wherein.search.scorers import RowScorer, SampledScorer, Scorer, Share, SumScorer
+from wherein.search.scorers import SampledScorer, Scorer, Share, SumScorer
 from wherein.search.words import CONTEXT, Layers, SearchWord
 from wherein.store.shards import Array, as_floats, unit_of
 from wherein.values.method import Method
@@ -61,10 +61,9 @@ class Patches(SearchWord):
         patches = PatchScorer(layers.patches(), layers.sample, alone=alone, beside=layers.patches_beside())
         if alone:
             return patches
-        whole = layers.whole()
-        rows = RowScorer(whole, layers.index(whole), layers.sample, layers.whole_beside())
-        shares = [Share(patches), Share(rows, WHOLE_SHARE, ANYWHERE_SHARE)]
-        return SumScorer(shares, count=whole.count, sample=layers.sample)
+        whole = layers.whole_scorer
+        shares = [Share(patches), Share(whole, WHOLE_SHARE, ANYWHERE_SHARE)]
+        return SumScorer(shares, count=whole.table.count, sample=layers.sample)
 
 
 PATCHES: Final = Patches()

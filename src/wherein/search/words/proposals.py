@@ -33,8 +33,7 @@ class Proposals(SearchWord):
         boxes = RowScorer(table, layers.index(table), layers.sample)
         if layers.method.choice("search", "context") == "alone":
             return boxes
-        whole = layers.whole()
-        shares = [Share(boxes), Share(RowScorer(whole, layers.index(whole), layers.sample), WHOLE_SHARE)]
+        shares = [Share(boxes), Share(layers.whole_scorer, WHOLE_SHARE)]
         return SumScorer(shares, count=table.count, sample=layers.sample)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from wherein.arrays import Floats, Ints
 from wherein.index.cells import Cells, blocks
 from wherein.search.background import LEAST_SPREAD
-from wherein.search.scorers import RowScorer, SampledScorer, Scorer, Share, SumScorer
+from wherein.search.scorers import SampledScorer, Scorer, Share, SumScorer
 from wherein.search.words import CONTEXT, Layers, SearchWord
 from wherein.search.words.patches import PatchScorer
 from wherein.values.method import Method, Option
@@ -67,10 +67,9 @@ class Static(SearchWord):
         if layers.encoder.grid_hw is not None:
             patches = PatchScorer(layers.patches(), layers.sample, beside=layers.patches_beside())
             shares.append(Share(patches, PATCHES_SHARE, anywhere=0.0))
-        whole = layers.whole()
-        rows = RowScorer(whole, layers.index(whole), layers.sample, layers.whole_beside())
-        shares.append(Share(rows, WHOLE_SHARE, ANYWHERE_SHARE))
-        return SumScorer(shares, count=whole.count, sample=layers.sample)
+        whole = layers.whole_scorer
+        shares.append(Share(whole, WHOLE_SHARE, ANYWHERE_SHARE))
+        return SumScorer(shares, count=whole.table.count, sample=layers.sample)
 
 
 STATIC: Final = Static()

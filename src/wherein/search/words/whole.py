@@ -17,7 +17,7 @@ class Whole(SearchWord):
     def open(self, layers: Layers) -> Scorer:
         """One row an image, or one a tile."""
         table = layers.rows("global")
-        return RowScorer(table, layers.index(table), layers.sample, layers.whole_beside() if table.alone else None)
+        return layers.whole_scorer if table.alone else RowScorer(table, layers.index(table), layers.sample)
 
 
 WHOLE: Final = Whole()
