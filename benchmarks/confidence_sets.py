@@ -273,7 +273,8 @@ def unseen(said: Mapping[str, Sequence[set[str]]]) -> list[str]:
 def trials(sets: Sets) -> Iterator[Trial]:
     """Everything that is asked of the development sets; names that begin with `mixed ` are asked of the mixed library.
 
-    The model of texts is fitted on other photographs (`confidence_held.py`), so all texts here are for measuring.
+    The model of texts is fitted on other photographs (`confidence_held.py`), so all texts here are for measuring; so is
+    what nothing answers, which the bound is for (`confidence_inside.py`).
     """
     yield from _texts(sets)
     for kind, regions in (("example", False), ("region", True)):
@@ -281,22 +282,23 @@ def trials(sets: Sets) -> Iterator[Trial]:
             asks = tuple(sets.examples(name, regions=regions))[:: 4 if name == "covers" else 1]
             yield Trial(kind, name, f"half-{name}", "mini", asks)
             yield Trial(kind, f"mixed {name}", "half-mixed", "mini", asks)
-    nouns = [named(one) for one in ABSENT.split()]
+    nouns, none = [named(one) for one in ABSENT.split()], unseen(sets.said)
     yield Trial("place", "underwater", "underwater", "static-36", tuple(sets.place_asks()))
     yield Trial("place", "clips", "masks", "static-36", tuple(sets.clip_place_asks()))
-    for name in ("facades", "road", "underwater"):
-        yield Trial("place", f"no-{name}", name, "static-36", unanswered(nouns, where=True))
+    for name in ("facades", "underwater"):
+        yield Trial("place", f"no-{name}", name, "static-36", unanswered(nouns, where=True), fitted=False)
+    yield Trial("place", "unseen in road", "road", "static-36", unanswered(none, where=True), fitted=False)
     yield Trial("place", "mixed clips", "mixed", "static-36", tuple(sets.clip_place_asks()))
     yield Trial("anywhere", "nouns", "captions", "patches", tuple(sets.noun_asks()))
     yield Trial("anywhere", "underwater", "underwater", "patches", tuple(sets.label_asks()))
     for name in ("facades", "underwater"):
-        yield Trial("anywhere", f"no-{name}", name, "patches", unanswered(nouns))
-    yield Trial("anywhere", "unseen in captions", "captions", "patches", unanswered(unseen(sets.said)))
+        yield Trial("anywhere", f"no-{name}", name, "patches", unanswered(nouns), fitted=False)
+    yield Trial("anywhere", "unseen in captions", "captions", "patches", unanswered(none), fitted=False)
     for name in ("facades", "objects", "masks"):
         yield Trial("again", name, f"half-{name}", "mini+qe", tuple(sets.examples(name)))
         yield Trial("again", f"{name} by diffusion", f"half-{name}", "mini+diffusion", tuple(sets.examples(name)))
     yield Trial("again", "nouns", "captions", "mini+qe", tuple(sets.noun_asks()))
-    yield Trial("again", "unseen in captions", "captions", "mini+qe", unanswered(unseen(sets.said)))
+    yield Trial("again", "unseen in captions", "captions", "mini+qe", unanswered(none), fitted=False)
     for kind, method in (("words", "bow"), ("verified", "bow+sp"), ("fused", "mini+bow+sp")):
         for name in ("covers", "facades", "objects", "masks"):
             asks = tuple(sets.examples(name))[:: {"covers": 5, "facades": 1}.get(name, 3)]
