@@ -31,7 +31,7 @@ import wherein
 from confidence_by_eye import by_eye_lines
 from confidence_fit import fit
 from confidence_held import Held
-from confidence_inside import MOST, Boxed, fit_most, held_trials, inside_lines, inside_trials
+from confidence_inside import MOST, Boxed, fit_most, held_trials, inside_cost, inside_lines, inside_trials
 from confidence_more import count_lines, counted_photos, more
 from confidence_page import page
 from confidence_sets import SETS, Ask, Sets, Trial, absent_texts, trials, unanswered
@@ -150,6 +150,7 @@ def main() -> None:
     for key in judged:
         alone[key], said[key] = left_out(key, judged, fitted, models)
     extra = inside_lines(judged, alone, said)
+    extra += inside_cost(out, sets, many=arguments.many) if arguments.many else []
     extra += by_eye_lines(judged, said)
     extra += more(library("mixed", sets, photos, out), sets, held, models["text"], out, many=arguments.many)
     if arguments.many:

@@ -10,6 +10,7 @@ measured on them is how much is kept, before and after, not how well it is found
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +21,14 @@ from typing import Any
 
 import numpy as np
 
+import wherein
 from confidence_fit import logistic
 from confidence_held import OTHER_ABSENT, Held
 from confidence_page import cells, share, sure_of
 from confidence_sets import (
     ABSENT_LISTS,
     OVERLAP,
+    PLACES,
     PRESENT,
     Ask,
     Sets,
@@ -36,6 +39,9 @@ from confidence_sets import (
     text,
     unanswered,
 )
+from made_up import make_collection
+from wherein.options import Asked
+from wherein.parallel import one_blas_thread
 from wherein.search.confidence import Model
 from wherein.values.region import Box, iou
 
@@ -256,6 +262,28 @@ def inside_lines(
                 fair = [share(first[what] > cut) if what in own else np.nan for what in kept]
                 lines.append(f"| {method}{name and f', {name}'} | {cells(*shown, *stay, *fair)} |")
     return lines
+
+
+def inside_cost(out: Path, sets: Sets, *, many: int) -> list[str]:
+    """What the confidence of 21 hits costs in a library of `many` made-up images, for each noun."""
+    home, said = out / "libraries" / f"made-up.{many}", list[str]()
+    if not home.exists():
+        making = home.with_suffix(".part")
+        make_collection(making, images=many, encoder="mini", kinds=("global", "patches", "cells"))
+        making.rename(home)
+    collection = wherein.open(home)
+    for method in ("static-36", "patches"):
+        for where in (None, Box.parse(PLACES[0])):
+            spent = list[float]()
+            for ask in sets.noun_asks():
+                asked = Asked.of(text(ask.query.parts[0].text or "", where=where), {"method": method, "k": 21})
+                measured = collection._ranked(asked)[-1]
+                before = time.process_time()
+                with one_blas_thread():  # as a search does
+                    _ = measured and measured.values()
+                spent.append(1000 * (time.process_time() - before))
+            said.append(f"`{method}`{' at a place' if where else ''} {np.median(spent):.1f}")
+    return ["", f"Processor milliseconds of confidence among {many:,} made-up images, the median: {', '.join(said)}."]
 
 
 def _surest(one: Any, sure: np.ndarray) -> np.ndarray:
