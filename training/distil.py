@@ -1,13 +1,13 @@
-"""What an edition and its teachers know together, put into one tower of the shipped size.
+"""What an edition and its teachers know together, put into one tower with a second opinion (`towers.Second`).
 
     python teachers.py --data DATA --out OUT --start OUT/third --towers lite2.pth=185 lite1.pth=145
     python distil.py --data DATA --out OUT --start OUT/third --towers lite2.pth lite1.pth --name sixth --seconds 800 \\
         --unlabelled MORE/*.zip
 
 Every training picture is cut out and recoloured a few times, once for all; start and teachers say where each of these
-views lies. The student begins as the start and learns their mean, beside the terms of `train.py`. Texts stay as they
-are, so they are embedded once. Pictures without texts (`--unlabelled`) teach too, and more honestly: neither the start
-nor its teachers have learnt them by heart.
+views lies. The student begins as the start, its second opinion as the last stages of the first teacher, and learns
+their mean, beside the terms of `train.py`. Texts stay as they are, so they are embedded once. Pictures without texts
+(`--unlabelled`) teach too, and more honestly: neither the start nor its teachers have learnt them by heart.
 """
 
 from __future__ import annotations
@@ -30,15 +30,27 @@ from config import Config
 from data import load_unlabelled
 from soup import merit
 from tables import draw_texts, text_targets, unit
-from teachers import SIDE, School, See, classify, half, load_teacher, open_school, say, speak, start_sees, teacher_sees
-from towers import DIM
+from teachers import (
+    SIDE,
+    School,
+    See,
+    Teacher,
+    classify,
+    half,
+    load_teacher,
+    open_school,
+    say,
+    speak,
+    start_sees,
+    teacher_sees,
+)
+from towers import DIM, second_of
 from train import (
     Model,
     batches,
     build_optimizer,
     invent,
     masked_softmax,
-    mix,
     region_loss,
     save,
     schedule,
@@ -50,15 +62,15 @@ from train import (
 # are so many that one view of each is enough.
 SMALLEST = (1.0, 0.45)
 SMALLEST_UNLABELLED = (0.5,)
-# Pictures without texts in a step, beside `Config.batch` with texts: with 768 and 512, 140 GB of memory were too few.
-UNLABELLED = 384
+# Pictures without texts in a step, beside `Config.batch` with texts: with 512 and 768, 140 GB of memory were too few.
+UNLABELLED = 448
+# Texts drawn from all that are known, beside those of the step, for which pictures must fit as their teachers find.
+MORE_TEXTS = 4096
 # How much all teachers together count beside the start: between the two best of `teachers.LEANS`.
 LEAN = 1.5
 # The inverse temperature of what start and teachers find fitting.
 SHARPNESS = 33.0
-MIMIC = 4.0
-# Shares of the start that are tried in what is saved.
-SHARES = (0.0, 0.2, 0.4)
+MIMIC = 6.0
 
 
 class Views(NamedTuple):
@@ -123,7 +135,9 @@ def fitting(school: School, index: Tensor, chosen: Tensor, wanted: Tensor) -> Te
     return (1 - share) * truth + share * answer(wanted, school.spoken[chosen])
 
 
-def step_losses(model: Model, school: School, lessons: Lessons, index: Tensor) -> dict[str, Tensor]:
+def step_losses(
+    model: Model, forward: nn.Module, school: School, lessons: Lessons, index: Tensor
+) -> dict[str, Tensor]:
     """All terms of the loss, weighted, for the pictures numbered `index`; the last `mosaics` become mosaics."""
     config, tables, side = school.config, school.tables, school.config.side
     x, wanted, told = show(lessons.views, index, side=side)
@@ -137,7 +151,7 @@ def step_losses(model: Model, school: School, lessons: Lessons, index: Tensor) -
     second_look = augment.augment(tables.pictures[index[:again]], side=side, smallest=0.2)
     shown, *drawn = boxed.draw(lessons.places, tables.pictures, count=config.boxed, side=side)
     parts = [len(x), len(mosaic), len(second_look), len(shown)]
-    whole, patch, pooled = model.image(torch.cat([x, mosaic, second_look, shown]).to(memory_format=torch.channels_last))
+    whole, patch, pooled = forward(torch.cat([x, mosaic, second_look, shown]).to(memory_format=torch.channels_last))
     patches = unit(patch.flatten(2).transpose(1, 2))
     own, _, looked, _ = unit(unit(whole) + config.mean_share * unit(patches.mean(1))).split(parts)
     own_patches, tiled, _, boxed_patches = patches.split(parts)
@@ -151,12 +165,13 @@ def step_losses(model: Model, school: School, lessons: Lessons, index: Tensor) -
     naming = {"names": school.cuts[cut], "scale": scales[2], "shared": tables.cut_shared[cut]}
     found = unit(model.image.project(invented))
     called = lessons.called[int(torch.randint(len(lessons.called), ()))]
+    heard = torch.cat([caption, school.spoken[torch.randint(len(school.spoken), (MORE_TEXTS,), device=x.device)]])
     return {
         "mimic": MIMIC * (1 - (own * wanted).sum(-1)).mean(),
         "alike": config.alike_weight * losses.keep_likeness(own, wanted @ wanted.T),
-        "answers": losses.soft_cross_entropy(scales[0] * own @ caption.T, answer(wanted, caption)) / 2,
-        "whole": losses.contrast(own[:plain], caption[:plain], scale=scales[0], target=targets[0]) / 2
-        + losses.contrast(own[:plain], phrase[:plain], scale=scales[0], target=targets[1]) / 2,
+        "answers": losses.soft_cross_entropy(scales[0] * own @ heard.T, answer(wanted, heard)),
+        "whole": losses.contrast(own[:plain], caption[:plain], scale=scales[0], target=targets[0]) / 4
+        + losses.contrast(own[:plain], phrase[:plain], scale=scales[0], target=targets[1]) / 4,
         "again": config.again_weight * losses.recognise(looked, own, scale=scales[0]),
         "patch": config.patch_weight
         * losses.contrast_patches(own_patches[:plain], phrase[:plain], scale=scales[1], target=targets[1]),
@@ -169,15 +184,26 @@ def step_losses(model: Model, school: School, lessons: Lessons, index: Tensor) -
     }
 
 
-def learn(school: School, lessons: Lessons, *, seconds: float) -> Model:
+def begin_student(school: School, teacher: Teacher) -> Model:
+    """The start with a second opinion: the teacher's last stages and head, on the start's trunk."""
+    model = copy.deepcopy(school.start)
+    second = second_of(teacher.backbone)
+    for mine, theirs in ((second.whole, teacher.whole), (second.inner, teacher.inner), (second.outer, teacher.outer)):
+        mine.load_state_dict(theirs.state_dict())
+    model.image.second = second.to(school.device, memory_format=torch.channels_last)
+    model.requires_grad_(True)
+    model.text.requires_grad_(False)
+    model.image.backbone.fc.requires_grad_(False)
+    return model
+
+
+def learn(school: School, lessons: Lessons, model: Model, *, seconds: float) -> Model:
     """The student, as the running average of its weights."""
     config, device = school.config, school.device
     torch.manual_seed(config.seed)
-    model = copy.deepcopy(school.start).requires_grad_(True)
-    model.text.requires_grad_(False)
-    model.image.backbone.fc.requires_grad_(False)
     average = copy.deepcopy(model)
     optimizer = build_optimizer(model, config)
+    forward = torch.compile(model.image) if config.compiled else model.image
     rng, queue, step, started = np.random.default_rng(config.seed), list[Tensor](), 0, time.time()
     model.train()
     while (progress := (time.time() - started) / seconds) < 1:
@@ -186,7 +212,7 @@ def learn(school: School, lessons: Lessons, *, seconds: float) -> Model:
         if not queue:
             queue = list(batches(school.parts.train, school.repeats, batch=config.batch, rng=rng).to(device))
         with half(device):
-            terms = step_losses(model, school, lessons, queue.pop())
+            terms = step_losses(model, forward, school, lessons, queue.pop())
             loss = torch.stack(list(terms.values())).sum()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -194,7 +220,7 @@ def learn(school: School, lessons: Lessons, *, seconds: float) -> Model:
         optimizer.step()
         step += 1
         update_average(average, model, min(config.average, step / (step + 20)))
-        if step % 50 == 1:
+        if step % 100 == 1:
             say(step=step, **{name: round(value.item(), 4) for name, value in terms.items()})
         if step % config.validate_every == 0:
             say(step=step, average=measure(school, average))
@@ -217,24 +243,26 @@ def parse() -> tuple[Config, argparse.Namespace]:
     parser.add_argument("--towers", nargs="+", required=True, help="teachers that teachers.py saved")
     parser.add_argument("--name", default="distilled")
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--compiled", action="store_true", help="fuse the student's operators; the first step takes longer")
     parser.add_argument("--unlabelled", type=Path, nargs="*", default=[], help="archives of pictures without texts")
     args = parser.parse_args()
     config = Config(
-        data=args.data, out=args.out, start=args.start, name=args.name, batch=512, mosaics=128, again=64,
-        teach_share=0.6, image_lr=2.5e-4, head_lr=5e-4, alike_weight=0.3, again_weight=0.2, decay=0.1, drop=0.1,
-        soft_share=0.3, mean_share=0.3, region_weight=1.0, box_weight=0.3, focus=True, whole=True, seed=8,
-        average=0.998, validate_every=500,
+        data=args.data, out=args.out, start=args.start, name=args.name, batch=384, mosaics=64, again=48,
+        boxed=48, teach_share=0.8, image_lr=4e-4, head_lr=8e-4, alike_weight=0.3, again_weight=0.2, decay=0.05, drop=0.1,
+        class_weight=0.3, keep_weight=0.3, invent_weight=0.15, soft_share=0.3, mean_share=0.3, region_weight=1.0,
+        box_weight=0.3, focus=True, whole=True, seed=8, average=0.998, validate_every=2000, compiled=args.compiled,
     )  # fmt: skip
     return config, args
 
 
 def main() -> None:
-    """The whole run; of the student's end and mixes with its start, the best on held-back pictures is saved."""
+    """The whole run."""
     config, args = parse()
     torch.backends.cuda.matmul.allow_tf32 = True
     school = open_school(config)
     out, data, device = Path(config.out), Path(config.data), school.device
-    seers = [start_sees(school), *(teacher_sees(load_teacher(data, out, tower, device)) for tower in args.towers)]
+    teachers = [load_teacher(data, out, tower, device) for tower in args.towers]
+    seers = [start_sees(school), *map(teacher_sees, teachers)]
     more = [torch.from_numpy(array) for array in load_unlabelled(args.unlabelled)]
     places = boxed.read_boxes(data / "regions.jsonl", school.pairs.rows, data / "tokenizer.json", device=device)
     lessons = Lessons(
@@ -244,14 +272,10 @@ def main() -> None:
         torch.stack([speak(school.start.text, names) for names in places.names]),
     )
     say(views=len(school.pairs.rows) * len(SMALLEST), unlabelled=sum(map(len, more)))
-    average = learn(school, lessons, seconds=args.seconds)
-    found = {}
-    for share in SHARES:
-        found[share] = measure(school, mix(average, school.start, share))
-        say(share_of_start=share, merit=merit(found[share]), found=found[share])
-    best = max(SHARES, key=lambda share: merit(found[share]))
-    save(mix(average, school.start, best), out, config.name)
-    say(saved=best)
+    student = learn(school, lessons, begin_student(school, teachers[0]), seconds=args.seconds)
+    found = measure(school, student)
+    say(merit=merit(found), found=found)
+    save(student, out, config.name)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Trained towers → the ONNX files, bases and tokenizer that the package ships.
 
 Pixels go in as `uint8 (n, 256, 256, 3)`; scaling and unit norms are inside the graphs. Most of the image tower computes
-in 8-bit integers (`integers.py`); its other weights are stored in half precision and widened when a session starts. The
-text tower's are 8-bit integers with a scale for each output, or for each row of a table; a runtime that can multiplies
-them as they are, by inputs that it rounds to 8 bits, and others widen them.
+in 8-bit integers (`integers.py`); its heads are stored in 8 bits too, its other weights in half precision, and both are
+widened when a session starts. The text tower's are 8-bit integers with a scale for each output, or for each row of a
+table; a runtime that can multiplies them as they are, by inputs that it rounds to 8 bits, and others widen them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from augment import scale
 from data import decode_all, read_rows
 from integers import to_integers
 from quiet import onnxruntime
-from towers import CHANNELS_8, CHANNELS_16, CHANNELS_32, DIM, Backbone, ImageTower, Maps, TextTower, twice
+from towers import CHANNELS_8, CHANNELS_16, CHANNELS_32, DIM, ImageTower, Maps, TextTower, load_image_tower, twice
 
 SIDE, DENSE, BASIS = 256, 64, 64
 # How much each map counts in the dense one: fine detail and parts lead, meaning helps.
 DENSE_SHARES = (1.0, 1.0, 0.7)
 WHITENING = 0.25
+# Weights of the image file with more numbers than this are stored in 8 bits: the heads, which would be half of the file.
+LARGE = 100_000
 # Of the training pictures: how many give the ranges of 8-bit maps; the others correct the biases.
 RANGING = 60
 
@@ -81,8 +83,8 @@ class ImageGraph(nn.Module):
         patches = rows(self.tower.patches(maps, linear))
         inner = F.relu(self.tower.whole_inner(maps.s32.mean((2, 3))))
         # The mean of the linear head over places is the linear head of the mean: `tower.project`, computed once.
-        whole = unit(linear.mean((2, 3)) + self.tower.whole_outer(inner))
-        whole = unit(whole + self.mean_share * unit(unit(patches).mean(1)))
+        whole = self.tower.embed(maps, linear.mean((2, 3)) + self.tower.whole_outer(inner))
+        whole = unit(unit(whole) + self.mean_share * unit(unit(patches).mean(1)))
         grid = self.strength(patches, linear).reshape(-1, SIDE // 16, SIDE // 16, DIM)
         if not self.projections:
             return whole, grid, *maps
@@ -123,14 +125,9 @@ def common_direction(text: TextTower, tokens: Tensor) -> Tensor:
 
 def load_towers(start: Path) -> tuple[ImageTower, TextTower]:
     """Towers as `train.save` wrote them, ready to run."""
-    image, text = ImageTower(Backbone()), TextTower()
-    classifier = {f"backbone.fc.{key}": value for key, value in image.backbone.fc.state_dict().items()}
-    for tower, name, more in ((image, "image", classifier), (text, "text", {})):
-        state = load_file(f"{start}-{name}.safetensors")
-        widened = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
-        tower.load_state_dict(widened | more)
-        tower.eval()
-    return image, text
+    image, text = load_image_tower(load_file(f"{start}-image.safetensors")), TextTower()
+    text.load_state_dict({key: value.float() for key, value in load_file(f"{start}-text.safetensors").items()})
+    return image.eval(), text.eval()
 
 
 def write_graph(
@@ -189,18 +186,27 @@ def dense_projections(maps: list[NDArray[np.float32]]) -> tuple[list[NDArray[np.
     return projections, (-matrix @ mean).astype(np.float32)
 
 
-def halve(path: Path) -> None:
-    """Store large weights in half precision, widened by a Cast that the runtime folds away at start."""
+def shrink(path: Path) -> None:
+    """Store float weights small: large ones in 8 bits with a scale for each output, others in half precision.
+
+    They are widened by operators that the runtime folds away at start, so the graph computes in floats as before.
+    """
     model = onnx.load(path)
-    casts = []
-    for initializer in model.graph.initializer:
-        values = numpy_helper.to_array(initializer)
+    before: list[onnx.NodeProto] = []
+    for initializer in list(model.graph.initializer):
+        values, name = numpy_helper.to_array(initializer), initializer.name
         if values.dtype != np.float32 or values.ndim < 2 or values.size < 256:
             continue
-        name = initializer.name
-        initializer.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
-        casts.append(helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
-    prepend(model, casts)
+        if values.size < LARGE:
+            initializer.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}.half"))
+            before.append(helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
+            continue
+        scales = (np.abs(values).max(tuple(range(1, values.ndim)), keepdims=True) / 127).astype(np.float32)
+        initializer.CopyFrom(numpy_helper.from_array(np.round(values / scales).astype(np.int8), f"{name}.int8"))
+        model.graph.initializer.append(numpy_helper.from_array(scales, f"{name}.scale"))
+        before.append(helper.make_node("Cast", [f"{name}.int8"], [f"{name}.wide"], to=TensorProto.FLOAT))
+        before.append(helper.make_node("Mul", [f"{name}.wide", f"{name}.scale"], [name]))
+    prepend(model, before)
     onnx.save(model, path)
 
 
@@ -295,7 +301,7 @@ def export_image(tower: ImageTower, pictures: NDArray[np.uint8], out: Path, *, c
     write_graph(graph, (example,), path, names=["pixels"], outputs=["global", "patches", "dense"])
     fold_pads(path)
     to_integers(path, pictures[:RANGING], pictures[RANGING:])
-    halve(path)
+    shrink(path)
     basis, _ = principal(patches.reshape(-1, patches.shape[-1]), BASIS)
     np.save(out / "patch_basis.npy", basis.astype(np.float32))
 

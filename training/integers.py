@@ -64,7 +64,7 @@ def to_integers(path: Path, ranging: Pictures, correcting: Pictures) -> None:
 
 def is_quantised(name: str) -> bool:
     """Whether a node of the graph becomes an integer one."""
-    return name.startswith("/backbone/") and not name.startswith(FLOAT_NODES) and name != "/backbone/Clip"
+    return name.startswith(("/backbone/", "/second/")) and not name.startswith(FLOAT_NODES) and name != "/backbone/Clip"
 
 
 def simplify(source: Path, target: Path) -> None:

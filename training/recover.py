@@ -20,7 +20,7 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 import augment
-from towers import Backbone, ImageTower, TextTower
+from towers import ImageTower, TextTower, load_image_tower
 
 Arrays = dict[str, NDArray[np.generic]]
 CONVOLUTIONS = {"expand_conv": "bn0", "depthwise_conv": "bn1", "project_conv": "bn2", "conv_stem": "bn0"}
@@ -56,7 +56,7 @@ def image_state(graph: Graph) -> dict[str, Tensor]:
     """The image tower's weights; every batch norm adds the folded bias and does nothing else."""
     state: dict[str, Tensor] = {}
     for node in graph.nodes:
-        if node.op_type == "Conv" and node.name.startswith("/backbone/"):
+        if node.op_type == "Conv" and node.name.startswith(("/backbone/", "/second/")):
             *above, layer, _ = node.name.strip("/").split("/")
             place = ".".join(above)
             norm = "bn1" if layer == "conv_head" else CONVOLUTIONS[layer]
@@ -69,8 +69,8 @@ def image_state(graph: Graph) -> dict[str, Tensor]:
         elif node.name == "/Conv":
             state["whole.weight"] = graph.weight(node.input[1])[:, :, 0, 0]
             state["whole.bias"] = graph.weight(node.input[2])
-        elif node.name.startswith(("/patch_", "/whole_")) and node.op_type in ("Conv", "Gemm"):
-            layer = node.name.split("/")[1]
+        elif node.name.startswith(("/patch_", "/whole_", "/second/")) and node.op_type in ("Conv", "Gemm"):
+            layer = ".".join(node.name.split("/")[1:-1])
             state[f"{layer}.weight"], state[f"{layer}.bias"] = (graph.weight(name) for name in node.input[1:3])
     state["patch_direct"] = graph.weight("tower.patch_direct")
     return state
@@ -93,7 +93,7 @@ def text_state(graph: Graph) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def restore_norms(backbone: Backbone, pictures: Tensor) -> None:
+def restore_norms(tower: ImageTower, pictures: Tensor) -> None:
     """Give every batch norm the statistics of its input, and the weight and bias that undo them."""
     sums: dict[nn.BatchNorm2d, list[Tensor]] = {}
 
@@ -102,11 +102,11 @@ def restore_norms(backbone: Backbone, pictures: Tensor) -> None:
         x = inputs[0].double()
         sums.setdefault(norm, []).append(torch.stack([x.mean((0, 2, 3)), x.square().mean((0, 2, 3))]))
 
-    norms = [norm for norm in backbone.modules() if isinstance(norm, nn.BatchNorm2d)]
+    norms = [norm for norm in tower.modules() if isinstance(norm, nn.BatchNorm2d)]
     hooks = [norm.register_forward_pre_hook(watch) for norm in norms]
-    backbone.eval()
+    tower.eval()
     for part in pictures.split(64):
-        backbone(augment.plain(part, side=224))
+        tower(augment.plain(part, side=224))
     for hook in hooks:
         hook.remove()
     for norm, found in sums.items():
@@ -122,12 +122,10 @@ def restore_norms(backbone: Backbone, pictures: Tensor) -> None:
 
 def recover(weights: Path, pictures: Tensor) -> tuple[ImageTower, TextTower]:
     """Both towers of a folder of shipped weights; `pictures`, uint8 (n, h, w, 3), restore the batch norms."""
-    image, text = ImageTower(Backbone()), TextTower()
-    classifier = {f"backbone.fc.{key}": value for key, value in image.backbone.fc.state_dict().items()}
-    image.load_state_dict(image_state(Graph(weights / "image.onnx")) | classifier)
+    image, text = load_image_tower(image_state(Graph(weights / "image.onnx"))), TextTower()
     text.load_state_dict(text_state(Graph(weights / "text.onnx")))
     image, text = image.to(pictures.device), text.to(pictures.device)
-    restore_norms(image.backbone, pictures)
+    restore_norms(image, pictures)
     return image.eval(), text.eval()
 
 

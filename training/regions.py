@@ -88,7 +88,8 @@ def speak(model: Model, tables: Tables, places: boxed.Boxes) -> Spoken:
 def heads(tower: ImageTower, maps: Maps) -> tuple[Tensor, Tensor]:
     """(embeddings as exported `(n, d)`, patches `(n, p, d)` of their own lengths)."""
     patches = tower.patches(maps, tower.linear(maps.s32)).float().flatten(2).transpose(1, 2)
-    return unit(unit(tower.project(maps.s32.mean((2, 3)))) + MEAN_SHARE * unit(unit(patches).mean(1))), patches
+    whole = tower.embed(maps, tower.project(maps.s32.mean((2, 3))))
+    return unit(unit(whole) + MEAN_SHARE * unit(unit(patches).mean(1))), patches
 
 
 def agree(found: Tensor, wanted: Tensor, anchors: Tensor) -> Tensor:

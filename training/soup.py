@@ -32,12 +32,14 @@ def merit(found: dict[str, float]) -> float:
 
 @torch.no_grad()
 def mean_of(models: list[Model], shares: list[float]) -> Model:
-    """The model whose every float weight is the weighted mean."""
+    """The first model with every float weight the weighted mean of those that have it: not all have a second opinion."""
     mixed = copy.deepcopy(models[0])
     states = [model.state_dict() for model in models]
     for name, value in mixed.state_dict().items():
         if value.is_floating_point():
-            value.copy_(sum(share * state[name] for share, state in zip(shares, states, strict=True)))
+            held = [(share, state[name]) for share, state in zip(shares, states, strict=True) if name in state]
+            if total := sum(share for share, _ in held):
+                value.copy_(sum(share / total * weight for share, weight in held))
     return mixed
 
 

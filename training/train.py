@@ -242,7 +242,7 @@ def build_optimizer(model: Model, config: Config) -> torch.optim.Optimizer:
         if not parameter.requires_grad:
             continue
         lr = config.head_lr
-        if name.startswith("image.backbone."):
+        if name.startswith(("image.backbone.", "image.second.blocks", "image.second.conv_head", "image.second.bn1")):
             lr = config.image_lr
         elif name.startswith("text.") and not name.startswith("text.head"):
             lr = config.text_lr

@@ -7,6 +7,7 @@ texts, and a 32×32 mid-level map for instances and outlines. How it was trained
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,9 @@ FILES: Final = ("image.onnx", "text.onnx", "patch_basis.npy", "tokenizer.json", 
 KNOWN_WORDS: Final = "words.npy"
 """Hashes of the words it was trained on; they change no embedding, so they are no part of the digest."""
 VARIANTS: Final = ("", "dense")
+TRAINED_SIDE: Final = 224
+"""Most training pictures are 224 pixels wide and high, and were enlarged. Sharper ones are foreign to it: 700 photographs
+at their own sharpness cost captions 4.4 points of R@1 (`training/README.md`)."""
 MAX_TOKENS: Final = 64
 """The longest text that the text tower was trained with, in tokens."""
 
@@ -73,9 +77,10 @@ class MiniEncoder:
         return np.asarray(np.load(self.weights / "patch_basis.npy", allow_pickle=False), np.float32)
 
     def prepare(self, image: Image) -> Pixels:
-        """The image squashed to 256×256, as in training."""
+        """The image squashed to 256×256, and no sharper than the pictures that it was trained on."""
         height, width = self.input_hw
-        return image.resized((width, height))
+        small = image.resized((TRAINED_SIDE, TRAINED_SIDE))
+        return replace(image, pixels=small).resized((width, height))
 
     def images(self, batch: Pixels) -> Encoded:
         """Embed prepared images, uint8 (n, 256, 256, 3).
