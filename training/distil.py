@@ -135,9 +135,7 @@ def fitting(school: School, index: Tensor, chosen: Tensor, wanted: Tensor) -> Te
     return (1 - share) * truth + share * answer(wanted, school.spoken[chosen])
 
 
-def step_losses(
-    model: Model, forward: nn.Module, school: School, lessons: Lessons, index: Tensor
-) -> dict[str, Tensor]:
+def step_losses(model: Model, forward: nn.Module, school: School, lessons: Lessons, index: Tensor) -> dict[str, Tensor]:
     """All terms of the loss, weighted, for the pictures numbered `index`; the last `mosaics` become mosaics."""
     config, tables, side = school.config, school.tables, school.config.side
     x, wanted, told = show(lessons.views, index, side=side)
@@ -243,14 +241,15 @@ def parse() -> tuple[Config, argparse.Namespace]:
     parser.add_argument("--towers", nargs="+", required=True, help="teachers that teachers.py saved")
     parser.add_argument("--name", default="distilled")
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--compiled", action="store_true", help="fuse the student's operators; the first step takes longer")
+    parser.add_argument("--compiled", action="store_true", help="fuse the operators; the first step is slow")
     parser.add_argument("--unlabelled", type=Path, nargs="*", default=[], help="archives of pictures without texts")
     args = parser.parse_args()
     config = Config(
         data=args.data, out=args.out, start=args.start, name=args.name, batch=384, mosaics=64, again=48,
-        boxed=48, teach_share=0.8, image_lr=4e-4, head_lr=8e-4, alike_weight=0.3, again_weight=0.2, decay=0.05, drop=0.1,
-        class_weight=0.3, keep_weight=0.3, invent_weight=0.15, soft_share=0.3, mean_share=0.3, region_weight=1.0,
-        box_weight=0.3, focus=True, whole=True, seed=8, average=0.998, validate_every=2000, compiled=args.compiled,
+        boxed=48, teach_share=0.8, image_lr=4e-4, head_lr=8e-4, alike_weight=0.3, again_weight=0.2, decay=0.05,
+        drop=0.1, class_weight=0.3, keep_weight=0.3, invent_weight=0.15, soft_share=0.3, mean_share=0.3,
+        region_weight=1.0, box_weight=0.3, focus=True, whole=True, seed=8, average=0.998, validate_every=2000,
+        compiled=args.compiled,
     )  # fmt: skip
     return config, args
 

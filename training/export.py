@@ -32,7 +32,7 @@ SIDE, DENSE, BASIS = 256, 64, 64
 # How much each map counts in the dense one: fine detail and parts lead, meaning helps.
 DENSE_SHARES = (1.0, 1.0, 0.7)
 WHITENING = 0.25
-# Weights of the image file with more numbers than this are stored in 8 bits: the heads, which would be half of the file.
+# Weights of the image file with more numbers than this are stored in 8 bits: the heads, which would be half of it.
 LARGE = 100_000
 # Of the training pictures: how many give the ranges of 8-bit maps; the others correct the biases.
 RANGING = 60

@@ -32,7 +32,7 @@ def merit(found: dict[str, float]) -> float:
 
 @torch.no_grad()
 def mean_of(models: list[Model], shares: list[float]) -> Model:
-    """The first model with every float weight the weighted mean of those that have it: not all have a second opinion."""
+    """The first model, every float weight being the mean of those that have it: not all have a second opinion."""
     mixed = copy.deepcopy(models[0])
     states = [model.state_dict() for model in models]
     for name, value in mixed.state_dict().items():

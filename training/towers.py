@@ -1,6 +1,6 @@
 """The two towers: EfficientNet-Lite2 with three heads for images, MiniLM-L6 with one for texts.
 
-Since the fourth edition the image tower's last stages exist twice, on one trunk: two opinions of a picture cost a quarter
+Since the fourth edition the image tower's last stages exist twice, on one trunk: two opinions of a picture cost a sixth
 more time than one, not twice as much, because most of the time goes into the early, large maps.
 """
 
@@ -200,7 +200,7 @@ class ImageTower(nn.Module):
         return self.patch_out(mixed) + twice(self.patch_direct * linear)
 
     def embed(self, maps: Maps, own: Tensor) -> Tensor:
-        """The whole picture `(n, 512)`, not normalised: `own`, what `project` says, and as much of the second opinion."""
+        """The whole picture `(n, 512)`, not normalised: `own`, as `project` says, and as much of the second opinion."""
         return own if self.second is None else F.normalize(own, dim=1) + F.normalize(self.second(maps.s16), dim=1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

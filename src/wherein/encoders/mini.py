@@ -31,9 +31,6 @@ FILES: Final = ("image.onnx", "text.onnx", "patch_basis.npy", "tokenizer.json", 
 KNOWN_WORDS: Final = "words.npy"
 """Hashes of the words it was trained on; they change no embedding, so they are no part of the digest."""
 VARIANTS: Final = ("", "dense")
-TRAINED_SIDE: Final = 224
-"""Most training pictures are 224 pixels wide and high, and were enlarged. Sharper ones are foreign to it: 700 photographs
-at their own sharpness cost captions 4.4 points of R@1 (`training/README.md`)."""
 MAX_TOKENS: Final = 64
 """The longest text that the text tower was trained with, in tokens."""
 
@@ -43,6 +40,9 @@ class MiniEncoder:
 
     dim: int = 512
     input_hw: tuple[int, int] = (256, 256)
+    sharpness: int = 224
+    """The side to which an image is squashed first: that of most training pictures, which were enlarged from there.
+    Photographs left as sharp as they are cost captions a point and a half of R@1 (`training/sharpness.py`)."""
     grid_hw: tuple[int, int] | None = (16, 16)
     dense_shape: tuple[int, int, int] | None = (32, 32, 64)
     embeds_text: bool = True
@@ -79,7 +79,7 @@ class MiniEncoder:
     def prepare(self, image: Image) -> Pixels:
         """The image squashed to 256×256, and no sharper than the pictures that it was trained on."""
         height, width = self.input_hw
-        small = image.resized((TRAINED_SIDE, TRAINED_SIDE))
+        small = image.resized((self.sharpness, self.sharpness))
         return replace(image, pixels=small).resized((width, height))
 
     def images(self, batch: Pixels) -> Encoded:
