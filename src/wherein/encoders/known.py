@@ -39,7 +39,7 @@ class KnownModel:
 
 
 KNOWN: Final = (
-    KnownModel("mini", "pair", 30, 512, "256²", "English", "Apache-2.0"),
+    KnownModel("mini", "pair", 36, 512, "256²", "English", "Apache-2.0"),
     KnownModel("hf:openai/clip-vit-base-patch32", "pair", 151, 512, "224²", "English", "MIT"),
     KnownModel("hf:openai/clip-vit-large-patch14-336", "pair", 428, 768, "336²", "English", "MIT", forb_map5=89.36),
     KnownModel("openclip:ViT-B-32/laion2b_s34b_b79k", "pair", 151, 512, "224²", "English", "MIT"),
