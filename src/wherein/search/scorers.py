@@ -167,8 +167,11 @@ class RowScorer(SampledScorer):
         return table.vectors(sample) if table.alone and len(sample) < table.count else None
 
     def top(self, queries: Floats, where: Box | None, *, k: int, allowed: Mask | None) -> list[Top]:  # noqa: ARG002
-        """The best k of all images for each query; the last are kept, since confidence asks for some of them again."""
-        if allowed is not None:
+        """The best k of all images for each query; the last are kept, since confidence asks for some of them again.
+
+        Not those of an index elsewhere: it may change or go without this process knowing.
+        """
+        if allowed is not None or not isinstance(self._index, ExactRows | CompressedRows):
             return self._best(queries, k, allowed)
         last, asked = self._found, queries.tobytes()
         if last is None or last[0] != asked or last[1] < k:
