@@ -158,4 +158,4 @@ def stands_out(scores: Floats, background: Background) -> Floats:
 def _as_of_many(deviations: npt.NDArray[np.float64], freedom: int) -> npt.NDArray[np.float64]:
     """Student's t as normal deviations, by Wallace's approximation (1959): right to a few hundredths."""
     rarer = np.sqrt(freedom * np.log1p(deviations**2 / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
-    return np.sign(deviations) * rarer
+    return np.asarray(np.sign(deviations) * rarer)
