@@ -75,7 +75,7 @@ animals, documents, rare names, and scenes next to what is there; of 88 four wer
 them), committed before anything was tried, and nothing was chosen by it. `zoom` was asked half of them. `mini` is
 what a search of whole images says.
 
-By the models before there was a bound, which were fitted to absent texts too: of the first and the sixth list
+With the third edition, by models without a bound that were fitted to absent texts too: of the first and the sixth list
 `static-36` showed 9.5 and 10.7 %, `patches` 9.0 and 10.7 %, `proposals` 9.0 and 14.3 %; nouns, words, small kept .97,
 .92, .79 (`static-36`) and 1.00, .96, .79 (`patches`), and where 95 % was refused .95, .83, .61 and .98, .78, .58. At
 places they showed 3.5 and 4.8 % (`static-36`), 5.0 and 8.3 % (`patches`), and kept boxes, underwater .43, .73 and
