@@ -50,7 +50,9 @@ def examples(photos: Path) -> tuple[DemoSearch, ...]:
         DemoSearch("by text", Query((Part(text="a cat"),)), "cat.jpg"),
         DemoSearch("by text", Query((Part(text="a cup of coffee on a wooden table"),)), "coffee.jpg"),
         DemoSearch("by text", Query((Part(text="a man with a camera on a tripod"),)), "cameraman.jpg"),
-        DemoSearch("by text and place", Query((Part(text="a cup", where=Box(0.0, 0.0, 0.7, 0.8)),)), "coffee.jpg"),
+        DemoSearch(
+            "by text and place", Query((Part(text="a cup of coffee", where=Box(0.0, 0.0, 0.7, 0.8)),)), "coffee.jpg"
+        ),
         DemoSearch(
             "by text, without something",
             Query(_without("a rocket rises from its launch pad at night", "stars")),

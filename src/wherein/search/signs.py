@@ -152,10 +152,12 @@ def stands_out(scores: Floats, background: Background) -> Floats:
     if spread <= _LEAST_SPREAD:
         return np.zeros(len(scores), np.float32)
     found = (np.asarray(scores, np.float64) - tail[first : ALIKE.stop].mean()) / spread
-    return np.asarray(_as_of_many(found, min(background.n, SAMPLE) - 1), np.float32)
+    return np.asarray(_as_of_many(found, min(background.n, SAMPLE)), np.float32)
 
 
 def _as_of_many(deviations: npt.NDArray[np.float64], freedom: int) -> npt.NDArray[np.float64]:
-    """Student's t as normal deviations, by Wallace's approximation (1959): right to a few hundredths."""
-    rarer = np.sqrt(freedom * np.log1p(deviations**2 / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
-    return np.asarray(np.sign(deviations) * rarer)
+    """Student's t as normal deviations, by the simpler approximation of Wallace (1959): 3 % too far at ten degrees.
+
+    As many degrees of freedom as scores: the best of the rest, from where deviations are counted, is not their mean.
+    """
+    return np.asarray(np.sign(deviations) * np.sqrt(freedom * np.log1p(deviations**2 / freedom)))
