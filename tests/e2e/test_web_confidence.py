@@ -53,6 +53,7 @@ def test_no_match_is_said_plainly_and_the_best_rejected_can_be_looked_at(page: P
         expect(page.locator("#large dl")).to_contain_text("Confidence")
         page.keyboard.press("ArrowRight")
     page.keyboard.press("Escape")
+    expect(page.locator("#large")).to_be_hidden()  # closing gives the focus back to where it was
     page.locator(".rejected .hit .open").first.focus()
     page.keyboard.press("s")
     expect(page.locator(".rejected .keep").first).to_have_attribute("aria-pressed", "true")
