@@ -212,13 +212,19 @@ class ImageTower(nn.Module):
 
 def load_image_tower(state: dict[str, Tensor]) -> ImageTower:
     """The tower whose weights `train.save` wrote, of one opinion or two; its classifier is not among them."""
-    backbone = Backbone()
+    tower = ImageTower(Backbone())
+    load_image_weights(tower, state)
+    return tower
+
+
+def load_image_weights(tower: ImageTower, state: dict[str, Tensor]) -> None:
+    """Give a tower such weights, with a second opinion where they have one; its classifier stays as it is."""
+    backbone = tower.backbone
     two = any(name.startswith("second.") for name in state)
-    tower = ImageTower(backbone, second=second_of(backbone) if two else None)
+    tower.second = second_of(backbone).to(backbone.fc.weight.device) if two else None
     classifier = {f"backbone.fc.{name}": value for name, value in backbone.fc.state_dict().items()}
     widened = {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
     tower.load_state_dict(classifier | widened)
-    return tower
 
 
 def twice(grid: Tensor) -> Tensor:

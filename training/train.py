@@ -25,7 +25,7 @@ import vocabulary as words
 from config import Config, parse
 from data import THINGS, Pairs, Split, load_pairs, near_held_back, split
 from tables import CAPTION_TOKENS, Tables, build_tables, draw_texts, hear, mask_words, text_targets, unit
-from towers import ImageTower, TextTower, load_backbone, load_text_tower
+from towers import ImageTower, TextTower, load_backbone, load_image_weights, load_text_tower
 
 # Small pictures first: (share of the run done, side of the picture as a share of the full side).
 SIDES = ((0.35, 0.715), (0.65, 0.858), (1.01, 1.0))
@@ -221,9 +221,7 @@ def resume(model: Model, start: str) -> None:
     """Begin from towers that `save` wrote, at their last temperature; the classifier stays the published one."""
     from safetensors.torch import load_file
 
-    fc = {f"backbone.fc.{key}": value for key, value in model.image.backbone.fc.state_dict().items()}
-    model.image.load_state_dict({key: value.float() if value.is_floating_point() else value
-                                 for key, value in load_file(f"{start}-image.safetensors").items()} | fc)  # fmt: skip
+    load_image_weights(model.image, load_file(f"{start}-image.safetensors"))
     model.text.load_state_dict({key: value.float() for key, value in load_file(f"{start}-text.safetensors").items()})
     model.scales.logs.data.fill_(math.log(LATE_SCALE))
 

@@ -142,7 +142,7 @@ def stands_out(scores: Floats, background: Background) -> Floats:
     """(n,): how far any scores lie above the best of the rest, in deviations of the background they come from.
 
     Deviations measured on few images are wide of the mark (Student's t), so they are told as those of a normal
-    distribution that are as rare: 5.6 among 11 images say no more than 3.8 among thousands.
+    distribution that are as rare: 5.6 among 11 images say no more than 3.9 among thousands.
     """
     tail = background.tail
     if len(tail) < 2:
