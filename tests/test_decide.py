@@ -153,7 +153,7 @@ def test_a_decision_keeps_what_it_shows_and_rejects_the_rest_before_paging(photo
 
 
 def test_where_no_hit_is_likely_none_is_expected(photos: wherein.Collection) -> None:
-    found = photos.search("a guitar", k=24)
+    found = photos.search("a bottle", k=24)
     assert 0.0 < max(hit.confidence or 0.0 for hit in found) < COUNTED_FROM
     assert found.expected == Expected(0.0, 0.0, 0.0)
 

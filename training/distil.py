@@ -6,8 +6,9 @@
 
 Every training picture is cut out and recoloured a few times, once for all; start and teachers say where each of these
 views lies. The student begins as the start, its second opinion as the last stages of the first teacher, and learns
-their mean, beside the terms of `train.py`. Texts stay as they are, so they are embedded once. Pictures without texts
-(`--unlabelled`) teach too, and more honestly: neither the start nor its teachers have learnt them by heart.
+their mean, beside the terms of `train.py`; with `--student` it begins where an earlier student ended. Texts stay as
+they are, so they are embedded once. Pictures without texts (`--unlabelled`) teach too, and more honestly: neither the
+start nor its teachers have learnt them by heart. An archive named twice is seen in two views.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from train import (
     invent,
     masked_softmax,
     region_loss,
+    resume,
     save,
     schedule,
     update_average,
@@ -60,7 +62,7 @@ from train import (
 
 # The smallest crop of each view, as a share of the picture's area; the first is whole. Of pictures without texts there
 # are so many that one view of each is enough.
-SMALLEST = (1.0, 0.45)
+SMALLEST = (1.0, 0.6, 0.35)
 SMALLEST_UNLABELLED = (0.5,)
 # Pictures without texts in a step, beside `Config.batch` with texts: with 512 and 768, 140 GB of memory were too few.
 UNLABELLED = 448
@@ -93,10 +95,11 @@ class Lessons(NamedTuple):
 @torch.no_grad()
 def look(school: School, seers: list[See], pictures: list[Tensor], smallest: tuple[float, ...]) -> Views:
     """Every picture of some arrays seen once for each of `smallest`, by the start (first) and its teachers."""
-    device, shares = school.device, [1.0] + [LEAN / (len(seers) - 1)] * (len(seers) - 1)
+    device, side = school.device, school.config.side
+    shares = [1.0] + [LEAN / (len(seers) - 1)] * (len(seers) - 1)
     count = sum(map(len, pictures))
     views = Views(
-        torch.empty(len(smallest), count, SIDE, SIDE, 3, dtype=torch.uint8, device=device),
+        torch.empty(len(smallest), count, side, side, 3, dtype=torch.uint8, device=device),
         torch.empty(len(smallest), count, DIM, dtype=torch.half, device=device),
         torch.empty(len(smallest), count, 1000, dtype=torch.half, device=device),
     )
@@ -105,7 +108,8 @@ def look(school: School, seers: list[See], pictures: list[Tensor], smallest: tup
         for part in (part for array in pictures for part in array.split(1024)):
             x = augment.augment(part.to(device), side=SIDE, smallest=area).to(memory_format=torch.channels_last)
             rows = slice(at, at := at + len(part))
-            views.pictures[number, rows] = (x * 128 + 127).round().clamp(0, 255).byte().permute(0, 2, 3, 1)
+            small = F.interpolate(x, (side, side), mode="bilinear", antialias=True, align_corners=False)
+            views.pictures[number, rows] = (small * 128 + 127).round().clamp(0, 255).byte().permute(0, 2, 3, 1)
             with half(device):
                 seen = sum(share * see(x) for share, see in zip(shares, seers, strict=True))
             views.places[number, rows] = unit(seen).half()
@@ -113,11 +117,10 @@ def look(school: School, seers: list[See], pictures: list[Tensor], smallest: tup
     return views
 
 
-def show(views: Views, index: Tensor, *, side: int) -> tuple[Tensor, Tensor, Tensor]:
+def show(views: Views, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """One view of each picture, half of them mirrored; where they lie, and their classes."""
     which = torch.randint(len(views.pictures), (len(index),), device=index.device)
     x = augment.scale(views.pictures[which, index].permute(0, 3, 1, 2).float())
-    x = F.interpolate(x, (side, side), mode="bilinear", antialias=True, align_corners=False)
     mirrored = torch.rand(len(x), 1, 1, 1, device=x.device) < 0.5
     x = torch.where(mirrored, x.flip(-1), x)
     return x, views.places[which, index].float(), views.classes[which, index].float()
@@ -138,18 +141,19 @@ def fitting(school: School, index: Tensor, chosen: Tensor, wanted: Tensor) -> Te
 def step_losses(model: Model, forward: nn.Module, school: School, lessons: Lessons, index: Tensor) -> dict[str, Tensor]:
     """All terms of the loss, weighted, for the pictures numbered `index`; the last `mosaics` become mosaics."""
     config, tables, side = school.config, school.tables, school.config.side
-    x, wanted, told = show(lessons.views, index, side=side)
+    x, wanted, told = show(lessons.views, index)
     plain, again = len(x) - config.mosaics, config.again
     mosaic, inset, order = augment.inset(x[plain:])
     x, wanted, told = x[:plain], wanted[:plain], told[:plain]
     if lessons.unlabelled is not None:
         chosen_rows = torch.randint(lessons.unlabelled.pictures.shape[1], (UNLABELLED,), device=x.device)
-        more = show(lessons.unlabelled, chosen_rows, side=side)
+        more = show(lessons.unlabelled, chosen_rows)
         x, wanted, told = (torch.cat(pair) for pair in zip((x, wanted, told), more, strict=True))
     second_look = augment.augment(tables.pictures[index[:again]], side=side, smallest=0.2)
     shown, *drawn = boxed.draw(lessons.places, tables.pictures, count=config.boxed, side=side)
     parts = [len(x), len(mosaic), len(second_look), len(shown)]
-    whole, patch, pooled = forward(torch.cat([x, mosaic, second_look, shown]).to(memory_format=torch.channels_last))
+    seen = augment.sharpen(torch.cat([x, mosaic, second_look, shown]))
+    whole, patch, pooled = forward(seen.to(memory_format=torch.channels_last))
     patches = unit(patch.flatten(2).transpose(1, 2))
     own, _, looked, _ = unit(unit(whole) + config.mean_share * unit(patches.mean(1))).split(parts)
     own_patches, tiled, _, boxed_patches = patches.split(parts)
@@ -182,13 +186,17 @@ def step_losses(model: Model, forward: nn.Module, school: School, lessons: Lesso
     }
 
 
-def begin_student(school: School, teacher: Teacher) -> Model:
-    """The start with a second opinion: the teacher's last stages and head, on the start's trunk."""
+def begin_student(school: School, teacher: Teacher, student: str) -> Model:
+    """An earlier student; or the start with a second opinion, the teacher's last stages and head on its own trunk."""
     model = copy.deepcopy(school.start)
-    second = second_of(teacher.backbone)
-    for mine, theirs in ((second.whole, teacher.whole), (second.inner, teacher.inner), (second.outer, teacher.outer)):
-        mine.load_state_dict(theirs.state_dict())
-    model.image.second = second.to(school.device, memory_format=torch.channels_last)
+    if student:
+        resume(model, student)
+        model.to(memory_format=torch.channels_last)
+    else:
+        second = second_of(teacher.backbone)
+        for own, other in ((second.whole, teacher.whole), (second.inner, teacher.inner), (second.outer, teacher.outer)):
+            own.load_state_dict(other.state_dict())
+        model.image.second = second.to(school.device, memory_format=torch.channels_last)
     model.requires_grad_(True)
     model.text.requires_grad_(False)
     model.image.backbone.fc.requires_grad_(False)
@@ -239,6 +247,7 @@ def parse() -> tuple[Config, argparse.Namespace]:
     parser.add_argument("--out", required=True)
     parser.add_argument("--start", required=True, help="an edition's towers, without -image.safetensors")
     parser.add_argument("--towers", nargs="+", required=True, help="teachers that teachers.py saved")
+    parser.add_argument("--student", default="", help="towers of an earlier student, which learns on")
     parser.add_argument("--name", default="distilled")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--compiled", action="store_true", help="fuse the operators; the first step is slow")
@@ -247,7 +256,7 @@ def parse() -> tuple[Config, argparse.Namespace]:
     config = Config(
         data=args.data, out=args.out, start=args.start, name=args.name, batch=384, mosaics=64, again=48,
         boxed=48, teach_share=0.8, image_lr=4e-4, head_lr=8e-4, alike_weight=0.3, again_weight=0.2, decay=0.05,
-        drop=0.1, class_weight=0.3, keep_weight=0.3, invent_weight=0.15, soft_share=0.3, mean_share=0.3,
+        drop=0.05, class_weight=0.6, keep_weight=0.3, invent_weight=0.3, soft_share=0.3, mean_share=0.3,
         region_weight=1.0, box_weight=0.3, focus=True, whole=True, seed=8, average=0.998, validate_every=2000,
         compiled=args.compiled,
     )  # fmt: skip
@@ -271,7 +280,7 @@ def main() -> None:
         torch.stack([speak(school.start.text, names) for names in places.names]),
     )
     say(views=len(school.pairs.rows) * len(SMALLEST), unlabelled=sum(map(len, more)))
-    student = learn(school, lessons, begin_student(school, teachers[0]), seconds=args.seconds)
+    student = learn(school, lessons, begin_student(school, teachers[0], args.student), seconds=args.seconds)
     found = measure(school, student)
     say(merit=merit(found), found=found)
     save(student, out, config.name)

@@ -40,9 +40,10 @@ class MiniEncoder:
 
     dim: int = 512
     input_hw: tuple[int, int] = (256, 256)
-    sharpness: int = 224
-    """The side to which an image is squashed first: that of most training pictures, which were enlarged from there.
-    Photographs left as sharp as they are cost captions a point and a half of R@1 (`training/sharpness.py`)."""
+    sharpness: int = 240
+    """The side to which an image is squashed first, and enlarged from there: photographs are sharper than most training
+    pictures, which were enlarged from 224. Half way, because sharp ones cost captions a point and a half of R@1, and
+    blurred ones cost names and web captions as much (`training/sharpness.py`, `training/proxies.py`)."""
     grid_hw: tuple[int, int] | None = (16, 16)
     dense_shape: tuple[int, int, int] | None = (32, 32, 64)
     embeds_text: bool = True
@@ -77,7 +78,7 @@ class MiniEncoder:
         return np.asarray(np.load(self.weights / "patch_basis.npy", allow_pickle=False), np.float32)
 
     def prepare(self, image: Image) -> Pixels:
-        """The image squashed to 256×256, and no sharper than the pictures that it was trained on."""
+        """The image squashed to 256×256, and hardly sharper than the pictures that it was trained on."""
         height, width = self.input_hw
         small = image.resized((self.sharpness, self.sharpness))
         return replace(image, pixels=small).resized((width, height))
