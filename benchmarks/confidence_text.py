@@ -5,8 +5,9 @@ line from signs to log odds (`wherein.search.signs`), fitted to its own texts, f
 as wrong there is often right for whoever asks, because only the photo that a caption was written for counts: so where
 each line reaches 50 %, the default cut, is set by what is kept and refused, and its slope is chosen again.
 
-How common the words are says nothing of which hit is right, and much of whether any is: so that sign is weighed after
-the others, by right first hits against the surest hits of texts that nothing answers.
+How common the words are says little of which hit is right, and much of whether any is: so that sign is weighed after
+the others, by right first hits against the surest hits of texts that nothing answers; of texts that are longer than a
+name, against wrong first hits as much, or right ones of rare words would be less sure than wrong ones of common words.
 """
 
 from __future__ import annotations
@@ -76,18 +77,23 @@ def _of_line(one: Any, number: int) -> Any | None:
 def _with_rare(line: Model, number: int, judged: Mapping[str, Any]) -> Model:
     """A line with a weight for its last sign, how common words are."""
     line = replace(line, weights=(*line.weights, 0.0))
-    right, absent = list[np.ndarray](), list[np.ndarray]()
+    right, wrong, absent = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for one in (own for each in judged.values() if (own := _of_line(each, number)) is not None):
         odds, starts = np.asarray(line.odds(one.signs), np.float64), np.flatnonzero(one.first)
         both = np.c_[odds, one.signs[:, -1]]
         if one.answerable.any():
             right.append(both[one.first & one.right])
+            if LINES[number] is not OF_NAME:
+                wrong.append(both[one.first & ~one.right & ~one.unknown])
             continue
         ends = np.r_[starts[1:], len(odds)]
         surest = [start + int(odds[start:end].argmax()) for start, end in zip(starts, ends, strict=True)]
         absent.append(both[[place for place in surest if one.less[place] == 1.0]])  # others show nothing anyway
-    x, y = np.concatenate([*right, *absent]), np.repeat([1.0, 0.0], [sum(map(len, right)), sum(map(len, absent))])
-    told = logistic(x, y, np.where(y > 0, 1.0 / max(y.sum(), 1.0), 1.0 / max((1.0 - y).sum(), 1.0)))
+    kinds = [np.concatenate(own) for own in (right, wrong, absent) if own]
+    y = np.repeat([1.0, *[0.0] * (len(kinds) - 1)], [len(own) for own in kinds])
+    worth = [np.full(len(own), 1.0 / max(len(own), 1)) for own in kinds]
+    worth[1:] = [own / (len(kinds) - 1) for own in worth[1:]]  # right and not right count the same
+    told = logistic(np.concatenate(kinds), y, np.concatenate(worth))
     return replace(line, weights=(*line.weights[:-1], told.weights[1] / max(told.weights[0], 1e-9)))
 
 
