@@ -72,8 +72,8 @@ of at most a twentieth of the photograph); at places, of labels where their boxe
 `underwater`; and how many of them are where the cut is so high that 95 % of these absent texts show nothing (`95 %`).
 Photographs with boxes are training pictures. `sixth absent` are 84 texts (`sixth_absent_texts.txt`: plain things,
 animals, documents, rare names, and scenes next to what is there; of 88 four were dropped because an image may answer
-them), committed before anything was tried, and nothing was chosen by it. `zoom` was asked half of them. `mini` is
-what a search of whole images says.
+them), committed before anything was tried, and nothing was chosen by it; `seventh absent` is described above. `zoom`
+was asked half of the last list. `mini` is what a search of whole images says.
 
 With the third edition, by models without a bound that were fitted to absent texts too: of the first and the sixth list
 `static-36` showed 9.5 and 10.7 %, `patches` 9.0 and 10.7 %, `proposals` 9.0 and 14.3 %; nouns, words, small kept .97,
