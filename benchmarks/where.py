@@ -340,7 +340,7 @@ HEAD = """# Where: regions and pixels
 
 Made by `python benchmarks/where.py EVAL_FOLDER`; each row is one `wherein bench run SET --data EVAL_FOLDER/SET --method
 METHOD`. Fractions. These sets are small and were looked at while building; what was chosen on what is said below. The
-weights are those of `mini`'s fourth edition.
+weights are those of `mini`'s fifth edition.
 """
 MASKS_TEXT = f"""
 ## Pixel retrieval (`masks`)
