@@ -65,6 +65,20 @@ def test_a_name_that_is_taken_is_not_taken_over(page: Page, site: Any) -> None:
     assert kept(site) == {"a": ["red.png"], "b": ["blue.png"]}
 
 
+def test_the_selection_that_is_open_is_not_drawn_again_while_somebody_types_in_it(page: Page, site: Any) -> None:
+    api(site, "PUT", "/selections/a", json={"items": [{"image_id": "red.png"}]})
+    page.goto("/?view=curate")
+    name = page.get_by_label("Name of the selection")
+    expect(name).to_have_value("a")
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_role("button", name="a 1").click()
+    name.fill("b")
+    page.wait_for_load_state("networkidle")
+    expect(name).to_have_value("b")
+    assert not [url for url in asked if url.endswith("/selections")]
+
+
 def test_a_selection_is_forgotten_only_when_that_is_meant(page: Page, site: Any) -> None:
     page.goto(RED)
     expect(page.locator("[data-id='red.png']")).to_be_visible()

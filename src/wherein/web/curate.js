@@ -15,11 +15,12 @@ export async function show(view, context) {
 }
 
 function side(all, current, tags, again, about) {
-  const pick = (name) => selection.load(state.collection, name).then(again);
+  // The one that is open already is not drawn again: somebody may be typing in it.
+  const pick = (one) => one === current || selection.load(state.collection, one.name).then(again);
   const fresh = h("input", { type: "text", placeholder: "New selection", "aria-label": "Name of a new selection" });
   return h("nav", { class: "side", "aria-label": "Selections and tags" },
     h("h2", {}, "Selections"),
-    h("ul", {}, all.map((one) => h("li", {}, h("button", { type: "button", class: "line", "aria-current": one === current ? "true" : null, onclick: () => pick(one.name) },
+    h("ul", {}, all.map((one) => h("li", {}, h("button", { type: "button", class: "line", "aria-current": one === current ? "true" : null, onclick: () => pick(one) },
       h("span", {}, one.name), h("span", { class: "quiet" }, count(one.items.length)))))),
     h("form", { onsubmit: (event) => {
       event.preventDefault();
