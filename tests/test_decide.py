@@ -128,6 +128,15 @@ def test_no_hit_of_a_text_is_surer_than_the_surest_whole_image_allows(
         assert np.round(1 / (1 + np.exp(-signs[:, 0])), 2) == pytest.approx(whole, abs=0.011)
 
 
+@pytest.mark.parametrize("method", ["patches", "static-36", "whole+qe"])
+def test_a_whole_image_that_a_filter_leaves_out_makes_no_place_surer(photos: wherein.Collection, method: str) -> None:
+    others = [one for one in photos.image_ids() if one != "coffee.jpg"]
+    assert photos.search("a cup of coffee", method=method)[0].image_id == "coffee.jpg"
+    whole = photos.search("a cup of coffee", among=others)[0].confidence or 0.0
+    inside = photos.search("a cup of coffee", method=method, among=others)[0].confidence or 0.0
+    assert inside <= whole + 0.05
+
+
 def test_an_example_is_looked_for_inside_whatever_whole_images_say(photos: wherein.Collection) -> None:
     face = Query((Part(image=PHOTOS / "cat.jpg", box=Box(0.2, 0.05, 0.9, 0.95)),))
     asked = Asked.of(face, {"method": "patches", "k": 24})

@@ -52,7 +52,7 @@ OUT_MOST: Final = 8.0
 UNSCORED_STEPS: Final = frozenset({"locate", "sp", "propagate", "hypergraph"})
 """Steps that leave scores as they are, or are measured by what they verify."""
 BOUNDED: Final = ("place", "anywhere", "again")
-"""Kinds of evidence that are no surer of a text than the surest whole image of the collection allows."""
+"""Kinds of evidence that are no surer of a text than the surest whole image of those searched allows."""
 SUREST_OF: Final = 20
 """Whole images of which the surest is taken: as many hits as are judged (`benchmarks/confidence.py`)."""
 MEASURED_MOST: Final = 512
@@ -191,7 +191,7 @@ class Evidence:
         found = list[Evidence]()
         for group in (own for own in self._wanted if not own.of_images):
             source = EmbeddingSource([group], view, self._encoder)
-            top = source.top(SUREST_OF, None)
+            top = source.top(SUREST_OF, self._ranked.allowed)
             candidates = tuple(map(Candidate, top.images.tolist(), top.scores.tolist()))
             ranked = replace(
                 self._ranked, candidates=candidates, score_kind=source.kind, source=source, groups=(group,)

@@ -87,6 +87,8 @@ class Ranked:
     """Words of the query that the encoder cannot know, once the ranking is done."""
     read: Query | None = None
     """The query as the encoder read it, once the ranking is done."""
+    allowed: Mask | None = None
+    """The images that were searched, once the ranking is done; None: every one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,9 @@ def rank(
     if clips is not None:
         others = others_of([one.image for one in first], source, clips, every)
         first = tuple(replace(one, others=same) for one, same in zip(first, others, strict=True))
-    return replace(ranked, candidates=first, notes=said, groups=tuple(groups), unknown=unknown, read=query)
+    return replace(
+        ranked, candidates=first, notes=said, groups=tuple(groups), unknown=unknown, read=query, allowed=allowed
+    )
 
 
 def load_step(word: str) -> Step:
