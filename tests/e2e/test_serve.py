@@ -34,9 +34,12 @@ def get(url: str, **options: dict[str, str]) -> httpx.Response:
     return httpx.get(url, trust_env=False, verify=False, timeout=20, **options)  # type: ignore[arg-type]
 
 
-def test_on_this_machine_no_token_is_needed(collection: wherein.Collection, folder: Path) -> None:
+@pytest.mark.parametrize("named", [(), ("-c",)], ids=["a folder", "a collection, as other commands name it"])
+def test_on_this_machine_no_token_is_needed(
+    collection: wherein.Collection, folder: Path, named: tuple[str, ...]
+) -> None:
     collection.add(folder)
-    with serving("-c", str(folder), "--port", "0") as line:
+    with serving(*named, str(folder), "--port", "0") as line:
         (address,) = re.findall(r"http://127\.0\.0\.1:\d+/", line)
         assert "token" not in line
         assert get(f"{address}api/v1/collections").json()[0]["images"] == 4

@@ -23,9 +23,12 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    collection: Annotated[
+    folders: Annotated[
         list[Path] | None,
-        typer.Option("--collection", "-c", help="A collection to serve, repeatable; by default the nearest .wherein."),
+        typer.Argument(metavar="FOLDER", help="Collections to serve; by default the nearest .wherein."),
+    ] = None,
+    collection: Annotated[
+        list[Path] | None, typer.Option("--collection", "-c", help="The same, as other commands name one; repeatable.")
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen; anything but this machine itself needs a token.")] = (
         "127.0.0.1"
@@ -65,9 +68,9 @@ def serve(
     from wherein.values.address import location_of
 
     use_models(device=device, trust_remote_code=trust_remote_code)
-    folders = [_folder_of(path) for path in collection or []] or [nearest(Path.cwd())]
+    served = [_folder_of(path) for path in (*(folders or ()), *(collection or ()))] or [nearest(Path.cwd())]
     executor = "threads" if ray is None else f"ray:{ray}".removesuffix(f":{RAY_HERE}")
-    _require(folders, index=index, publish=publish, executor=executor)
+    _require(served, index=index, publish=publish, executor=executor)
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     listener = _listen(host, port)
@@ -84,7 +87,7 @@ def serve(
         reports=None if reports is None else reports.expanduser().absolute(),
         segmenter=segmenter,
     )
-    app = create_app(folders, settings)
+    app = create_app(served, settings)
     address = _address(settings.host, settings.port, settings.token)
     typer.echo(f"wherein is at {address}   (Ctrl-C stops)", err=True)
     if settings.everywhere:
