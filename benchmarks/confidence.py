@@ -29,6 +29,7 @@ import numpy as np
 
 import wherein
 from confidence_by_eye import by_eye_lines
+from confidence_captions import every_caption_lines, length_lines
 from confidence_fit import fit
 from confidence_held import Held
 from confidence_inside import MOST, Boxed, fit_most, held_trials, inside_cost, inside_lines, inside_trials
@@ -151,7 +152,7 @@ def main() -> None:
         alone[key], said[key] = left_out(key, judged, fitted, models)
     extra = inside_lines(judged, alone, said)
     extra += inside_cost(out, sets, many=arguments.many) if arguments.many else []
-    extra += by_eye_lines(judged, said)
+    extra += by_eye_lines(judged, said) + every_caption_lines(judged, said) + length_lines(judged, said)
     extra += more(library("mixed", sets, photos, out), sets, held, models["text"], out, many=arguments.many)
     if arguments.many:
         banks = larger_banks(held, out, arguments.many)

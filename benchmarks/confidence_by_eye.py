@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from confidence_page import RESAMPLED, auroc, cells
+from confidence_figures import RESAMPLED, auroc, cells, draws
 
 BY_EYE = Path(__file__).with_name("captions_by_eye.csv")
 SETS = ("captions coco_human", "captions flickr8k")
@@ -32,10 +32,7 @@ def by_eye_lines(judged: Mapping[Any, Any], odds: Mapping[Any, np.ndarray]) -> l
         "answer where they show all that is said. Right against wrong first hits (AUROC): by the labels (`official`,",
         "which stays the figure to go by), with those that answer counted as right, and left out. Photographs that are",
         "first only since the weights changed were not looked at, and count as wrong. `drawn` is between which bounds",
-        f"95 % of {RESAMPLED} draws of as many captions have the official one. The first caption of each photograph,",
-        "and which half of them is left out, are one draw too: with each of its five captions, and either half, the",
-        "fourth edition had .767 to .848 (mean .806) and .785 to .840 (mean .817), by a run that this command does not",
-        "repeat.\n",
+        f"95 % of {RESAMPLED} draws of as many captions have the official one.\n",
         "| set | wrong | looked at | answer | official | drawn | answers are right | answers left out |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
@@ -58,8 +55,6 @@ def by_eye_lines(judged: Mapping[Any, Any], odds: Mapping[Any, np.ndarray]) -> l
 
 def _drawn(value: np.ndarray, right: np.ndarray) -> tuple[float, float]:
     """Between what 95 % of the areas lie, where captions are drawn again."""
-    random, count = np.random.default_rng(0), len(value)
-    drawn = [random.integers(0, count, count) for _ in range(RESAMPLED)]
-    found = [auroc(value[own][right[own]], value[own][~right[own]]) for own in drawn]
+    found = [auroc(value[own][right[own]], value[own][~right[own]]) for own in draws(len(value))]
     low, high = np.nanquantile(found, [0.025, 0.975])
     return float(low), float(high)

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 import wherein
+from confidence_figures import cells, share, sure_of
 from confidence_fit import logistic
 from confidence_held import OTHER_ABSENT, Held
-from confidence_page import cells, share, sure_of
 from confidence_sets import (
     ABSENT_LISTS,
     OVERLAP,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import wherein
+from confidence_figures import auroc, cells, error, share, sure_of
 from confidence_held import Held
-from confidence_page import auroc, cells, error, share, sure_of
 from confidence_sets import SETS, Ask, Sets, absent_texts
 from confidence_tails import false_alarm_lines, tail_lines
 from made_up import image_id, make_collection

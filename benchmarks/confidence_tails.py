@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from confidence_page import cells, share
+from confidence_figures import cells, share
 
 BODY = 0.9
 """Where the fitted tail begins: this share of the scores lies below."""

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from confidence_figures import error, sure_of
 from confidence_fit import fit, logistic
-from confidence_page import error, sure_of
 from wherein.search.confidence import Model
 from wherein.search.signs import OF_NAME, OF_SCENE, OF_SHORT, TEXT_SIGNS
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from confidence_figures import auroc, cells
 from confidence_fit import fit
 from confidence_held import Held
 from confidence_more import Texts, training_photos, training_rows
-from confidence_page import auroc, cells
 from confidence_sets import Ask, Sets, named, trials
 from wherein.collection import Collection
 from wherein.options import Asked
 from wherein.search.bank import bank_of
 from wherein.search.confidence import Model
 from wherein.search.seen import Fits
+from wherein.search.signs import NEXT
 
 TRIED_ON = ("captions coco_human", "captions flickr8k", "short captions", "words")
 LIBRARIES = ("half-captions-coco_human", "half-captions-flickr8k", "half-captions", "captions")
@@ -30,8 +31,6 @@ MORE_PHOTOS = 4096
 BATCH = 64
 FOLDS = 5
 BEST_CELLS = 6
-NEXT = 5
-"""A hit is compared with so many that follow it, as by `leads`."""
 HALVES = 64
 """Random halves of the dimensions in which a hit may stay first."""
 Sign = Callable[["Found"], np.ndarray]
@@ -108,7 +107,7 @@ def _alike(one: Found) -> np.ndarray:
 
 def _lead(one: Found) -> np.ndarray:
     after = np.sort(one.scores)[::-1]
-    return np.array([value - after[place + 1 : place + 6].mean() for place, value in enumerate(one.own)])
+    return np.array([value - after[place + 1 : place + 1 + NEXT].mean() for place, value in enumerate(one.own)])
 
 
 def _lead_apart(one: Found) -> np.ndarray:
