@@ -87,6 +87,15 @@ def test_labels_become_tags_and_leave_what_people_said_alone(either: Either) -> 
     assert warm(either) == before
 
 
+def test_only_images_that_pass_the_filters_are_labelled(either: Either) -> None:
+    every = {one.image_id for one in either.label("mood", labels=["warm"]).predictions}
+    tagged = {one.image_id for one in either.label("mood", labels=["warm"], tags="warm").predictions}
+    assert tagged == every & warm(either) != every
+    assert either.label("mood", folder="nowhere", tag=True).tagged == 0
+    with pytest.raises(wherein.WhereinError, match="foldr"):
+        either.label("mood", foldr="nowhere")  # type: ignore[call-arg]
+
+
 def test_what_a_label_tagged_teaches_it_nothing_until_a_person_agrees(collection: wherein.Collection) -> None:
     collection.label("mood", tag=True)
     again = {one.label: (one.right, one.wrong) for one in collection.train("mood", "again").labels}

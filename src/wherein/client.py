@@ -6,9 +6,8 @@ import io
 import json
 import os
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any, Final, Self, Unpack
 
@@ -16,7 +15,7 @@ import numpy as np
 import PIL.Image
 
 from wherein import errors
-from wherein.client_learning import RemoteLearning
+from wherein.client_learning import RemoteLearning, as_sent
 from wherein.door import Door as _Door
 from wherein.door import named_error
 from wherein.images.image import ImageLike
@@ -85,7 +84,7 @@ class RemoteCollection(RemoteLearning):
         """As `Collection.search`; examples are sent along."""
         asked = Asked.of(query, options)
         uploads = list[tuple[str, bytes]]()
-        body = {"parts": [_part(part, uploads) for part in asked.query.parts], **_plain(options)}
+        body = {"parts": [_part(part, uploads) for part in asked.query.parts], **as_sent(options)}
         if uploads:
             found = self._door.upload(f"{self._base}/search/upload", body, uploads)
         else:
@@ -206,7 +205,7 @@ class RemoteCollection(RemoteLearning):
     def image_ids(self, **filters: Unpack[Filters]) -> list[str]:
         """The ids of all images, or of those that pass the filters, sorted."""
         only_filters(filters)
-        return list(self._pages(_plain(filters)))
+        return list(self._pages(as_sent(filters)))
 
     def details(self, image_id: str) -> Details:
         """What is known about one image."""
@@ -272,14 +271,6 @@ def _joined(total: AddReport, more: dict[str, Any]) -> AddReport:
     """The sum of what two folders' indexing did."""
     one = AddReport(**more | {"skipped": [Skip(**skip) for skip in more["skipped"]]})
     return AddReport(**{name: getattr(total, name) + getattr(one, name) for name in more})
-
-
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as JSON has them: methods and dates as they are written, a lone tag as a list."""
-    lists = {name: several(name, given[name]) for name in ("tags", "among") if given.get(name) is not None}
-    return {
-        name: str(value) if isinstance(value, Method | date | os.PathLike) else value for name, value in given.items()
-    } | lists
 
 
 def _part(part: Part, uploads: list[tuple[str, bytes]]) -> dict[str, Any]:

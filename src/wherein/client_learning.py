@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote
 
 from wherein.errors import InputError
+from wherein.options import DEFAULT_CUT, Filters, only_filters, several
 from wherein.values.labelling import Answer, Predicted, Prediction
+from wherein.values.method import Method
 from wherein.values.query import Part, marked
 from wherein.values.records import Progress
 from wherein.values.training import Card
@@ -64,14 +67,21 @@ class RemoteLearning:
         self._door.json("DELETE", self._at(name))
 
     def label(
-        self, name: str, *, labels: Sequence[str] | None = None, min_confidence: float = 0.5, tag: bool = False
+        self,
+        name: str,
+        *,
+        labels: Sequence[str] | None = None,
+        min_confidence: float = DEFAULT_CUT,
+        tag: bool = False,
+        **filters: Unpack[Filters],
     ) -> Predicted:
         """As `Collection.label`."""
-        wanted = None if labels is None else list(labels)
+        only_filters(filters)
+        wanted, passing = None if labels is None else list(labels), as_sent(filters)
         if tag:
-            body = {"labels": wanted, "min_confidence": min_confidence}
+            body = {"labels": wanted, "min_confidence": min_confidence} | passing
             return Predicted.from_dict(self._door.json("POST", f"{self._at(name)}/tags", body=body))
-        query = {"label": wanted, "min_confidence": min_confidence}
+        query = {"label": wanted, "min_confidence": min_confidence} | passing
         return Predicted.from_dict(self._door.json("GET", f"{self._at(name)}/labels", query=query))
 
     def review(self, name: str, label: str, *, k: int = 20) -> list[Prediction]:
@@ -103,3 +113,11 @@ def _document(source: object) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error}).") from error
+
+
+def as_sent(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON has them: methods and dates as they are written, a lone tag as a list."""
+    lists = {name: several(name, given[name]) for name in ("tags", "among") if given.get(name) is not None}
+    return {
+        name: str(value) if isinstance(value, Method | date | os.PathLike) else value for name, value in given.items()
+    } | lists

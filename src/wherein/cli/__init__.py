@@ -122,7 +122,7 @@ def main() -> None:
     # Pillow warns of broken EXIF in files that we read all the same.
     warnings.filterwarnings("ignore", module="PIL")
     try:
-        _only(sys.argv[1:])()
+        _only(sys.argv[1:])(prog_name="wherein")
     except WhereinError as error:
         typer.echo(f"wherein: {in_flags(str(error))}", err=True)
         sys.exit(2)

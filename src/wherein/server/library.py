@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -20,6 +20,7 @@ from wherein.images import isolated
 from wherein.images.image import Image, ImageLike
 from wherein.images.picture import IMAGE_SUFFIXES, looks_like_image
 from wherein.images.video import is_video
+from wherein.options import Filters
 from wherein.plugins import AUTO
 from wherein.server.lanes import Lane, is_slow
 from wherein.server.look_alikes import LookAlikes
@@ -133,7 +134,7 @@ class Served:
 
         return await anyio.to_thread.run_sync(run)
 
-    async def listed(self, filters: dict[str, Any]) -> list[str]:
+    async def listed(self, filters: Filters) -> list[str]:
         """The ids that pass, looked up again only when the collection or the filters change."""
 
         def read(collection: Collection) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from wherein.options import Filters
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Corners = tuple[Fraction, Fraction, Fraction, Fraction]
@@ -101,6 +103,11 @@ class FiltersIn(Shape):
     before: Day | None = None
     tags: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=50)] = []
     min_side: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+
+
+def filters_of(asked: FiltersIn) -> Filters:
+    """What a request says of which images may be returned."""
+    return cast(Filters, asked.model_dump(include=set(FiltersIn.model_fields)))
 
 
 class ImagesIn(FiltersIn):

@@ -18,7 +18,7 @@ from wherein.server.library import Served, original_of
 from wherein.server.places import NamedFolders, file_name
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere, ThumbsHere
-from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine, ImagesIn, ImagesOut
+from wherein.server.shapes import CollectionOut, DetailsOut, ImageId, ImageLine, ImagesIn, ImagesOut, filters_of
 from wherein.server.submission import searchad_root
 from wherein.server.thumbs import answer
 from wherein.values.method import DBA, Method, search_words
@@ -77,7 +77,7 @@ async def images(
 ) -> ImagesOut:
     """Images by id, a page at a time, to the last one."""
 
-    filters = asked.model_dump(exclude={"offset", "limit", "group"})
+    filters = filters_of(asked)
     passing = await served.listed(filters)
     end = asked.offset + asked.limit
 

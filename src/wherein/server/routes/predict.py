@@ -9,10 +9,11 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import Field
 
+from wherein.options import DEFAULT_CUT
 from wherein.output.labels import labels_as
 from wherein.server.routes import ServedHere
 from wherein.server.routes.train import TrainedName
-from wherein.server.shapes import ImageId, Name, Shape
+from wherein.server.shapes import FiltersIn, ImageId, Name, Shape, filters_of
 
 router = APIRouter(tags=["training"])
 Labels = Annotated[list[Name], Field(min_length=1, max_length=1000)]
@@ -40,11 +41,19 @@ class PredictedOut(Shape):
     notes: list[str]
 
 
-class TagsIn(Shape):
-    """Which labels become tags, and how sure they have to be."""
+class LabelsIn(FiltersIn):
+    """Which labels are given, of which images, how sure they have to be, and how they are written."""
+
+    label: Labels | None = None
+    min_confidence: Least = DEFAULT_CUT
+    format: Literal["json", "coco", "csv"] = "json"
+
+
+class TagsIn(FiltersIn):
+    """Which labels become tags, of which images, and how sure they have to be."""
 
     labels: Labels | None = None
-    min_confidence: Least = 0.5
+    min_confidence: Least = DEFAULT_CUT
 
 
 class LabelAnswerIn(Shape):
@@ -81,26 +90,28 @@ class ChangedOut(Shape):
 async def predicted_labels(
     served: ServedHere,
     trained: TrainedName,
-    label: Annotated[list[Name] | None, Query(max_length=1000)] = None,
-    min_confidence: Annotated[float, Query(ge=0.0, le=1.0)] = 0.5,
-    format: Annotated[Literal["json", "coco", "csv"], Query(description="What to write")] = "json",
+    asked: Annotated[LabelsIn, Query()],
 ) -> Response | PredictedOut:
-    """The labels that are likely enough, of every image: as JSON, or as a COCO or CSV file."""
+    """The labels that are likely enough, of every image that passes: as JSON, or as a COCO or CSV file."""
     found = await served.searching(
-        lambda collection: collection.label(trained, labels=label, min_confidence=min_confidence)
+        lambda collection: collection.label(
+            trained, labels=asked.label, min_confidence=asked.min_confidence, **filters_of(asked)
+        )
     )
-    if format == "json":
+    if asked.format == "json":
         return PredictedOut.model_validate(found.to_dict())
-    kind, suffix = ("application/json", "json") if format == "coco" else ("text/csv; charset=utf-8", "csv")
+    kind, suffix = ("application/json", "json") if asked.format == "coco" else ("text/csv; charset=utf-8", "csv")
     disposition = f"attachment; filename*=UTF-8''{quote(trained, safe='')}.{suffix}"
-    return Response(labels_as(found, format), media_type=kind, headers={"content-disposition": disposition})
+    return Response(labels_as(found, asked.format), media_type=kind, headers={"content-disposition": disposition})
 
 
 @router.post("/collections/{name}/trained/{trained}/tags")
 async def tag_labels(served: ServedHere, trained: TrainedName, asked: TagsIn) -> PredictedOut:
     """Give labels that are likely enough as tags; what people said is left alone, and `untag-labels` takes it back."""
     found = await served.writing(
-        lambda collection: collection.label(trained, labels=asked.labels, min_confidence=asked.min_confidence, tag=True)
+        lambda collection: collection.label(
+            trained, labels=asked.labels, min_confidence=asked.min_confidence, tag=True, **filters_of(asked)
+        )
     )
     return PredictedOut.model_validate(found.to_dict())
 
