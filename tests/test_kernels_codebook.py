@@ -55,6 +55,12 @@ def test_a_large_codebook_is_searched_by_parts_and_rarely_errs(tmp_path: Path) -
     assert (Codebook.load(tmp_path / "codebook.npy").words(rows[5000:5200], nearest=3) == found).all()
 
 
+@pytest.mark.parametrize("words", [8, 5000], ids=["a small codebook", "one that is searched by parts"])
+def test_nothing_has_no_words(words: int) -> None:
+    codebook = Codebook(np.random.default_rng(0).random((words, 4), np.float32))
+    assert codebook.words(np.zeros((0, 4), np.float32), nearest=3).shape == (0, 3)
+
+
 def test_of_centroids_that_are_equally_far_the_lower_number_is_the_word() -> None:
     rows = unit(sample(5000))
     assert Codebook(np.repeat(rows[:8], 3, axis=0)).words(rows[:8])[:, 0].tolist() == list(range(0, 24, 3))

@@ -172,7 +172,7 @@ class _Parts:
                 # Distance and number in one: the lower number is the nearer of two that are equally far.
                 steps = np.rint(apart * _STEPS**2).astype(np.int64)
                 keys[row, place, : found.shape[1]] = steps * (1 << 20) + members[found]
-        best = np.sort(keys.reshape(len(rows), -1), axis=1)[:, :count]
+        best = np.sort(keys.reshape(len(rows), probes.shape[1] * count), axis=1)[:, :count]
         return np.asarray(best % (1 << 20), np.int32)
 
 
