@@ -128,6 +128,16 @@ def test_no_hit_of_a_text_is_surer_than_the_surest_whole_image_allows(
         assert np.round(1 / (1 + np.exp(-signs[:, 0])), 2) == pytest.approx(whole, abs=0.011)
 
 
+def test_a_mark_moves_the_ranking_and_makes_no_hit_less_sure(photos: wherein.Collection) -> None:
+    before = photos.search("a cup of coffee", k=24)
+    after = photos.search(["a cup of coffee", *photos.marks(right=["horse.jpg"])], k=24)
+    places = [[hit.image_id for hit in found].index("horse.jpg") for found in (after, before)]
+    assert places[0] < places[1]
+    assert {hit.image_id: hit.confidence for hit in after} == {hit.image_id: hit.confidence for hit in before}
+    both = photos.search([wherein.Part(text="a cup of coffee"), wherein.Part(image=PHOTOS / "horse.jpg")], k=24)
+    assert max(hit.confidence or 0.0 for hit in both) < 0.5, "an example beside words asks for what shows both"
+
+
 @pytest.mark.parametrize("method", ["patches", "static-36", "whole+qe"])
 def test_a_whole_image_that_a_filter_leaves_out_makes_no_place_surer(photos: wherein.Collection, method: str) -> None:
     others = [one for one in photos.image_ids() if one != "coffee.jpg"]

@@ -88,6 +88,8 @@ def test_a_bare_word_finds_the_photograph_and_a_word_of_style_the_drawing(mixed:
     assert plain[0].image_id == "cat.jpg"
     assert "drawn.png" not in [hit.image_id for hit in plain]
     assert plain.notes[0].startswith("1 drawing stands lower, because plain words are read as photographs.")
+    others = [one for one in mixed.image_ids() if one != "drawn.png"]
+    assert mixed.search("cat", k=3, among=others).notes == (), "what was not searched does not stand lower"
     switched_off = mixed.search("cat", k=3, method="whole~any-style")
     assert "drawn.png" in [hit.image_id for hit in switched_off]
     assert switched_off.notes == ()

@@ -50,8 +50,10 @@ def prior_of(source: str) -> Curve | None:
 
 
 def asks(query: Query) -> str:
-    """What a query asks with: `text`, `image` or `both`."""
-    kinds = {"text" if part.image is None else "image" for part in query.parts if not part.negative}
+    """What a query asks with: `text`, `image` or `both`; marks beside either change nothing."""
+    wanted = [part for part in query.parts if not part.negative]
+    asked = [part for part in wanted if not part.is_mark] or wanted
+    kinds = {"text" if part.image is None else "image" for part in asked}
     return kinds.pop() if len(kinds) == 1 else "both"
 
 

@@ -136,7 +136,8 @@ class Evidence:
     def __init__(self, query: Query, method: Method, ranked: Ranked, view: View, encoder: Encoder) -> None:
         self._query, self._method, self._ranked, self._view, self._encoder = query, method, ranked, view, encoder
         self._source = ranked.source
-        self._wanted = [group for group in ranked.groups if group.weight > 0]
+        wanted = [group for group in ranked.groups if group.weight > 0]
+        self._wanted = [group for group in wanted if not group.of_marks] or wanted
         first = ranked.candidates[:MEASURED_MOST]
         self._images = np.array([one.image for one in first], np.int64)
         self._scores = np.array([one.score for one in ranked.candidates], np.float32)

@@ -155,7 +155,7 @@ def rank(
     found = zip(top.images.tolist(), top.scores.tolist(), source.regions(top.images), strict=True)
     ranked = Ranked(tuple(Candidate(image, score, box) for image, score, box in found), source.kind, source)
     context = Context(query, method, encoder, view, examples, allowed if clips is None else hits, k)
-    said = read + learnt + unknown.notes + _too_plain(examples) + source.notes(top, k)
+    said = read + learnt + unknown.notes + _too_plain(examples) + source.notes(top, k, every)
     for step in steps:
         checkpoint()
         ranked = step(context, ranked)
@@ -261,7 +261,8 @@ def _group(vectors: Floats, parts: Sequence[Part], where: Box | None, method: Me
     plain = method.choice("query", "style") == "photos" and method.choice("search", "context") != "alone"
     photos = plain and sign > 0 and all(_means_photographs(part) for part in parts)
     regions = not all(part.is_whole for part in parts)
-    return Group(vectors, where, sign * float(weights.mean()), photos, parts[0].image is not None, regions)
+    marks, weight = all(part.is_mark for part in parts), sign * float(weights.mean())
+    return Group(vectors, where, weight, photos, parts[0].image is not None, regions, of_marks=marks)
 
 
 def _means_photographs(part: Part) -> bool:

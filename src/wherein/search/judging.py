@@ -45,6 +45,8 @@ class Judging:
         A few move later confidences only a little, and most where the query is the same. Unknown ids are refused.
         """
         judged, given = dict[str, dict[str, tuple[float, bool]]](), list(judgements)
+        if not given:
+            raise InputError("nothing is judged: there is no query with right and wrong images to learn from.")
         self._keys({image_id for one in given for image_id in one.named})
         for judgement in given:
             asked = self._by_trained(Asked.of(judgement.query, {"method": method, "frames": True}))

@@ -49,6 +49,8 @@ class Group:
     """Whether it was learnt from right and wrong images: cosines with it are spread unlike those with any example."""
     otherwise: Floats | None = None
     """(1, d) a name asked otherwise, with or without its article: nothing is found by it, but a hit may be surer."""
+    of_marks: bool = False
+    """Whether it is of hits that a person marked: they move the ranking, and do not change what is asked for."""
 
 
 class Source(Protocol):
@@ -78,8 +80,8 @@ class Source(Protocol):
     def regions(self, images: Ints) -> list[Box | None]:
         """Where in each image the best score lies; None is the whole image."""
 
-    def notes(self, top: Top, k: int) -> tuple[str, ...]:
-        """What a person should know about how the best k of `top` were scored."""
+    def notes(self, top: Top, k: int, allowed: Mask | None) -> tuple[str, ...]:
+        """What a person should know about how the best k of `top`, of the `allowed` images, were scored."""
 
 
 def exhaustive_top(source: Source, k: int, allowed: Mask | None) -> Top:
@@ -154,15 +156,15 @@ class EmbeddingSource:
         plain = len(self.groups) == 1 and len(first.vectors) == 1 and not self._lowers(first)
         return scorer.histogram(first.vectors[0], edges) if plain and isinstance(scorer, RowScorer) else None
 
-    def notes(self, top: Top, k: int) -> tuple[str, ...]:
+    def notes(self, top: Top, k: int, allowed: Mask | None) -> tuple[str, ...]:
         """That drawings stand lower than they scored, where some would have been among the first k."""
         shown = top.scores[:k]
         if not len(shown) or not any(self._lowers(group) for group in self.groups):
             return ()
         if self.count <= SAMPLE:
-            images = np.arange(self.count)
+            images = np.arange(self.count) if allowed is None else np.flatnonzero(allowed)
         else:
-            images = self._group_top(self.groups[0], len(shown), None).images
+            images = self._group_top(self.groups[0], len(shown), allowed).images
         return style_note(self._sum(images, lowered=False), self.scores(images), last=float(shown[-1]))
 
     def _searched(self, allowed: Mask | None) -> int:
@@ -289,7 +291,7 @@ class LocalSource:
         """The regions that scored best."""
         return self._index.best_regions(images, self._table[images])
 
-    def notes(self, top: Top, k: int) -> tuple[str, ...]:  # noqa: ARG002 — as for every source
+    def notes(self, top: Top, k: int, allowed: Mask | None) -> tuple[str, ...]:  # noqa: ARG002 — as for every source
         """Nothing: its scores are what they seem."""
         return ()
 
@@ -343,7 +345,7 @@ class FusedSource:
         """Where the embedding was found."""
         return self.embedding.regions(images)
 
-    def notes(self, top: Top, k: int) -> tuple[str, ...]:  # noqa: ARG002 — as for every source
+    def notes(self, top: Top, k: int, allowed: Mask | None) -> tuple[str, ...]:  # noqa: ARG002 — as for every source
         """Nothing: what is fused is not one kind of score."""
         return ()
 

@@ -191,10 +191,16 @@ def require_no_labels(texts: Sequence[str], spec: str, known: Sequence[Card]) ->
         label = said_label(text)
         if label is None:
             continue
-        knowing = [card.spec for card in known if any(one.label == label for one in card.labels)]
-        way_out = (
-            f"search by the method {knowing[0]}" if knowing else "teach it first: `wherein train NAME --from tags`"
-        )
+        taught = {one.label: card.spec for card in reversed(known) for one in card.labels}  # the first one counts
+        if label in taught:
+            way_out = f"search by the method {taught[label]}"
+        elif taught:
+            raise QueryError(
+                f"{LABEL_PREFIX}{label}: no label {label!r} has been learnt; there are: {', '.join(sorted(taught))}."
+                f"{did_you_mean(label, sorted(taught))} Or teach it first: `wherein train NAME --from tags`."
+            )
+        else:
+            way_out = "teach it first: `wherein train NAME --from tags`"
         raise QueryError(f"{LABEL_PREFIX}{label} is a trained label, and {spec} has learnt none: {way_out}.")
 
 

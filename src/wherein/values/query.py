@@ -118,6 +118,12 @@ class Part:
         return None if self.mask is None else read_mask(self.mask)
 
     @property
+    def is_mark(self) -> bool:
+        """Whether it is an image of the collection that a person marked, as `marked` makes it."""
+        weight = WRONG_WEIGHT if self.negative else RIGHT_WEIGHT
+        return self.image_id is not None and self.is_whole and self.where is None and self.weight == weight
+
+    @property
     def is_whole(self) -> bool:
         """Whether the whole example is meant, and no box or mask of it; no file is read to tell."""
         return self.box is None and self.mask is None

@@ -88,6 +88,6 @@ class DiffusedSource:
         """Where the query was found."""
         return self.source.regions(images)
 
-    def notes(self, top: Top, k: int) -> tuple[str, ...]:  # noqa: ARG002 — as for every source
+    def notes(self, top: Top, k: int, allowed: Mask | None) -> tuple[str, ...]:  # noqa: ARG002 — as for every source
         """Nothing beside what was said of the ranking before."""
         return ()

@@ -83,7 +83,7 @@ class ExpandedSource:
         """Where the query was found before it was expanded."""
         return self._source.regions(images)
 
-    def notes(self, top: Top, k: int) -> tuple[str, ...]:  # noqa: ARG002 — as for every source
+    def notes(self, top: Top, k: int, allowed: Mask | None) -> tuple[str, ...]:  # noqa: ARG002 — as for every source
         """Nothing beside what was said of the ranking before."""
         return ()
 
