@@ -1,6 +1,7 @@
 """Removed files stay out, layers are given up, and a missing extra takes nothing down."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,18 @@ def test_a_removed_file_stays_out_until_it_is_called_back(either: Either, folder
     assert either.ignored() == ["red.png"]
     with pytest.raises(InputError, match=r"blue\.png: is not ignored"):
         either.unignore("blue.png")
+
+
+def test_a_copy_of_a_removed_file_is_new_and_takes_nothing_of_it(either: Either, folder: Path, did: Did) -> None:
+    either.tag("keep", ["red.png"])
+    either.remove("red.png")
+    shutil.copyfile(folder / "red.png", folder / "copy.png")
+    assert did(either.add()) == {"added": 1, "unchanged": 3}
+    assert either.image_ids(tags=["keep"]) == []
+    assert either.unignore("red.png") == 1
+    either.add()
+    assert either.image_ids(tags=["keep"]) == ["red.png"]
+    assert {hit.image_id for hit in either.search("red", k=2)} == {"copy.png", "red.png"}
 
 
 def test_a_removed_file_that_changes_stays_out(collection: wherein.Collection, folder: Path, paint: Paint) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,18 @@ from typing import Any
 from wherein.errors import ImageNotFound, InputError, did_you_mean
 from wherein.images.image import ImageLike
 from wherein.store.store import Store
-from wherein.values.address import Address, inside, location_of, url_of
+from wherein.values.address import Address, Location, inside, location_of, url_of
 from wherein.values.records import Filter
 
 
 def image_id_of(root: str, path: str) -> str:
     """The stable name of a file: its path in its root, after the root's name where it has one."""
     return f"{root}/{path}" if root else path
+
+
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path of a root is one of some folders or below one; an empty one is the root itself."""
+    return any(not folder or path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def named_image(source: Any) -> tuple[str, ImageLike]:
@@ -58,8 +64,8 @@ def by_ids(store: Store, filter_: Filter) -> Filter:
 
     A folder that is there is taken literally, whatever characters its name holds; else the name is a glob.
     """
-    if filter_.folder is None:
-        return filter_
+    if filter_.folder is None or _is_above_all(store, filter_.folder):
+        return replace(filter_, folder=None)
     folder = _from_root(store, filter_.folder)
     literal = _literal(folder)
     if literal != folder and store.catalogue.live_images(Filter(folder=literal)):
@@ -67,9 +73,20 @@ def by_ids(store: Store, filter_: Filter) -> Filter:
     return replace(filter_, folder=folder)
 
 
+def _is_above_all(store: Store, folder: str) -> bool:
+    """Whether a folder is the path of one that holds every root, so that all images are below it."""
+    there, roots = _place_of(folder), store.manifest.roots
+    absolute = isinstance(there, Address) or there.is_absolute()
+    return absolute and bool(roots) and all(inside(there, store.root_path(root)) is not None for root in roots)
+
+
+def _place_of(folder: str) -> Location:
+    return location_of(folder) if url_of(folder) else Path(os.path.normpath(folder))
+
+
 def _from_root(store: Store, folder: str) -> str:
     """A folder as ids begin: where it is a path below a root, from that root on."""
-    there = location_of(folder) if url_of(folder) else Path(os.path.normpath(folder))
+    there = _place_of(folder)
     for root in store.manifest.roots if isinstance(there, Address) or there.is_absolute() else ():
         below = inside(store.root_path(root), there)
         if below is not None:

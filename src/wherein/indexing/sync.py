@@ -19,10 +19,10 @@ from wherein.images.image import ImageLike
 from wherein.images.video import EVERY, keyframe_id
 from wherein.images.walk import Found, Passed, printable
 from wherein.indexing.compress import encode_full
-from wherein.indexing.duplicates import Contents, moved_along, origin
+from wherein.indexing.duplicates import Contents, Twin, moved_along, origin
 from wherein.indexing.executors import load_executor
 from wherein.indexing.fill import Filling
-from wherein.indexing.names import image_id_of
+from wherein.indexing.names import image_id_of, is_below
 from wherein.indexing.scope import holds_anything, locate, look_at, require_there, roots_below, why_absent
 from wherein.indexing.stages import IndexTask, Known, Skipped, Stages, Unfilled
 from wherein.store.ignored import Ignored
@@ -162,9 +162,9 @@ class Sync:
         with self._store.catalogue.transaction():
             self._store.catalogue.put_links(root, scope, links)
         hidden = list(blocked)
-        lost = {path: file for path, (file, _, _) in unseen.items() if not _below(path, hidden)}
+        lost = {path: file for path, (file, _, _) in unseen.items() if not is_below(path, hidden)}
         self._gone.update({(root, path): file for path, file in lost.items()})
-        here = [path for path in skipped if not path or _below(path, [scope])]
+        here = [path for path in skipped if not path or is_below(path, [scope])]
         self._note_skips(blocked.values(), forget=[(root, path) for path in here if path not in again])
 
     def _seen(
@@ -303,7 +303,7 @@ class Sync:
             self._tasks[file.root, file.path] = known.task
             return
         here = (file.root, file.path)
-        left = [twin for twin in same if twin[2] or self._has_left(twin[1], file, now)]
+        left = [twin for twin in same if self._has_left(twin, file, now)]
         catalogue.drop_skipped([here])
         self._incomplete[here] = known.task
         if left:
@@ -315,12 +315,16 @@ class Sync:
             else:
                 self._report.renamed += images
         else:
-            self._report.duplicates += self._double(same[0][0], known)
+            copies = self._double(same[0][0], known)
+            new = same[0][2]  # what it is a copy of was taken out, and stays out
+            self._report.added += copies if new else 0
+            self._report.duplicates += 0 if new else copies
         self._step()
 
-    def _has_left(self, record: FileRecord, file: FileRecord, now: dict[tuple[str, str], bytes]) -> bool:
+    def _has_left(self, twin: Twin, file: FileRecord, now: dict[tuple[str, str], bytes]) -> bool:
+        _, record, gone = twin
         place = (record.root, record.path)
-        if place in self._gone or now.get(place, record.hash) != record.hash:
+        if place in self._gone or now.get(place, record.hash) != record.hash or (gone and place not in self._ignored):
             return True
         if place in self._there or record.root not in self._store.manifest.roots:
             return False
@@ -394,7 +398,3 @@ def _conditions(settings: IndexSettings) -> str:
 
 def _image_id(task: IndexTask, record: ImageRecord) -> str:
     return task.image_id if record.seconds is None else keyframe_id(task.image_id, record.seconds)
-
-
-def _below(path: str, scopes: Sequence[str]) -> bool:
-    return any(not scope or path == scope or path.startswith(f"{scope}/") for scope in scopes)
