@@ -299,6 +299,9 @@ def test_a_new_collection_may_name_one_layer_and_global_joins_it(command: Comman
     assert command("index", folder, "--encoder", "toy", "--layers", "local").code == 0
     with wherein.open(folder) as opened:
         assert {layer.kind for layer in opened.info().layers} == {"global", "local"}
+    assert command("index", folder, "--layers", "thumbs", "--layers", "cells,patches").code == 0
+    with wherein.open(folder) as opened:
+        assert {layer.kind for layer in opened.info().layers} == {"global", "local", "thumbs", "cells", "patches"}
 
 
 @pytest.mark.parametrize(
@@ -325,6 +328,20 @@ def test_a_slip_in_a_folder_or_tag_finds_nothing_and_says_what_may_be_meant(
     assert "no image is below a folder 'holidy'. Did you mean 'holiday'?" in done.told
     assert "no image has the tag 'favorite'. Did you mean 'favourite'?" in done.told
     refused(command("tag", "x", "--in", "holidy"), "Did you mean 'holiday'?")
+
+
+def test_a_tag_that_no_image_has_is_not_said_to_be_taken_off(command: Command, filled: wherein.Collection) -> None:
+    filled.tag("favourite", ["red.png"])
+    done = command("tag", "favorite", "--remove", "red.png")
+    assert done.out == "favorite: 0 images untagged\n"
+    assert "no image had the tag 'favorite'. Did you mean 'favourite'?" in done.told
+    assert command("tag", "favourite", "--remove", "red.png", "blue.png").out == "favourite: 1 images untagged\n"
+    assert "favourite" not in filled.info().tags
+
+
+def test_all_images_are_below_a_folder_above_the_collection(filled: wherein.Collection, folder: Path) -> None:
+    assert filled.image_ids(folder=folder.parent) == filled.image_ids()
+    assert filled.image_ids(folder=folder.parent / "elsewhere") == []
 
 
 def test_a_folder_is_itself_first_and_a_glob_only_where_none_is_called_so(

@@ -165,8 +165,18 @@ def test_predictions_are_written_as_coco_and_csv(collection: wherein.Collection,
         (lambda found: found.label("mood", min_confidence=2.0), "from 0 to 1"),
         (lambda found: found.review("mood", "wram"), "Did you mean 'warm'"),
         (lambda found: found.answer("mood", "warm", "nowhere.png", right=True), "nowhere.png"),
+        (lambda found: found.answer("mood", "warm", "red0.png", right="no"), "right = 'no': give True or False"),
+        (lambda found: found.search("label:wram"), "no label 'wram' has been learnt; there are: cold, warm. Did you"),
     ],
-    ids=["an unknown name", "an unknown label", "a confidence above one", "a review of nothing", "an unknown image"],
+    ids=[
+        "an unknown name",
+        "an unknown label",
+        "a confidence above one",
+        "a review of nothing",
+        "an unknown image",
+        "an answer that is neither yes nor no",
+        "a search for an unknown label",
+    ],
 )
 def test_what_cannot_be_labelled_is_refused_and_leaves_no_trace(
     collection: wherein.Collection, call: Callable[[wherein.Collection], object], said: str
@@ -174,6 +184,15 @@ def test_what_cannot_be_labelled_is_refused_and_leaves_no_trace(
     with pytest.raises(wherein.WhereinError, match=re.escape(said)):
         call(collection)
     assert not (collection.folder / "kept" / "answers.json").exists()
+
+
+def test_a_label_that_nothing_bears_any_more_is_left_out_and_said_to_be(collection: wherein.Collection) -> None:
+    cold = collection.image_ids(tags=["cold"])
+    collection.untag("cold", cold)
+    collection.tag("other", cold)
+    again = collection.train("mood", "again")
+    assert [one.label for one in again.labels] == ["warm"]
+    assert "cold: left out, no image bears it any more." in again.notes
 
 
 def test_a_label_needs_no_method_where_one_head_knows_it(collection: wherein.Collection) -> None:

@@ -63,7 +63,7 @@ def test_a_job_trains_and_its_label_is_searched_exported_and_forgotten(http: htt
         ({"name": "dense"}, "is taken"),
         ({"name": "mood", "labels": ["wram"]}, "Did you mean 'warm'"),
         ({"name": "mood", "source": {"images": []}}, "no COCO file"),
-        ({"name": "mood", "source": "judgements"}, "no image of the collection bears a label"),
+        ({"name": "mood", "source": "judgements"}, "no hit has been judged right or wrong yet"),
     ],
 )
 def test_what_cannot_be_trained_fails_with_the_reason(http: httpx.Client, body: dict[str, Any], said: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote
 
 from wherein.errors import InputError
-from wherein.options import DEFAULT_CUT, Filters, only_filters, several
+from wherein.options import DEFAULT_CUT, Filters, flag, only_filters, several
 from wherein.values.labelling import Answer, Predicted, Prediction
 from wherein.values.method import Method
 from wherein.values.query import Part, marked
@@ -91,6 +91,7 @@ class RemoteLearning:
 
     def answer(self, name: str, label: str, image_id: str, *, right: bool) -> Answer:
         """As `Collection.answer`."""
+        flag("right", right)
         body = {"label": label, "image_id": image_id, "right": right}
         return Answer(**self._door.json("POST", f"{self._at(name)}/answers", body=body))
 

@@ -116,7 +116,7 @@ class Cut:
         """From what a caller gave; two rules at once are refused."""
         given = {name: options.get(name) for name in ("min_confidence", "precision", "false_alarms")}
         named = [name for name, value in given.items() if value is not None]
-        decide = _flag("decide", options.get("decide", False))
+        decide = flag("decide", options.get("decide", False))
         if len(named) > 1:
             raise InputError(f"{' and '.join(named)}: give one of them; each says by itself which hits are kept.")
         least, alarms = given["min_confidence"], given["false_alarms"]
@@ -151,7 +151,7 @@ class Asked:
         require_known(options, Options.__optional_keys__)
         among = options.get("among")
         k = whole_number("k", options.get("k", DEFAULT_K), least=1)
-        located = _flag("locate", options.get("locate", False))
+        located = flag("locate", options.get("locate", False))
         filter_ = filter_of(options)
         chosen = None if among is None else several("among", among)
         asked, how = Query.of(query), options.get("method", "")
@@ -166,8 +166,8 @@ class Asked:
             filter=filter_,
             among=chosen,
             cut=Cut.of(options),
-            all=_flag("all", options.get("all", False)),
-            frames=_flag("frames", options.get("frames", False)),
+            all=flag("all", options.get("all", False)),
+            frames=flag("frames", options.get("frames", False)),
             index=_index(options.get("index", AUTO)),
         )
 
@@ -266,7 +266,8 @@ def _at_least_zero(name: str, value: Any) -> float:
     return number
 
 
-def _flag(name: str, value: Any) -> bool:
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that only resembles them."""
     if not isinstance(value, bool):
         raise _refused(name, value, "True or False")
     return value

@@ -39,7 +39,7 @@ def index(
         str | None, typer.Option(help="What describes the images: mini, hf:NAME, …; see `wherein models`.")
     ] = None,
     layers: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="What to keep: global,patches,cells,dense,thumbs,local,proposals,pyramid, or grids such as static-9; "
             "the first five unless given; global always. What is kept already stays."
@@ -101,7 +101,7 @@ def index(
     use_models(device=device, trust_remote_code=trust_remote_code)
     sought = _sought(detect, detector)
     targets = targets_of(paths or [])
-    kinds = None if layers is None else tuple(layers.split(","))
+    kinds = None if not layers else tuple(dict.fromkeys(kind for given in layers for kind in given.split(",")))
     place = collection or (home_of(targets[0]) if targets else nearest(Path.cwd()))
     if targets:
         check_new(place, encoder=encoder, layers=kinds)

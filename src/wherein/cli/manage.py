@@ -135,10 +135,17 @@ def tag(
     collection: CollectionOption = None,
 ) -> None:
     """Tag images, to filter searches with --tag: `wherein search dog --paths | wherein tag dogs -`."""
+    from wherein.errors import did_you_mean
+
     with open_collection(collection) as opened:
         image_ids = _image_ids(opened, _named(images, folder, null=null), folder)
+        if remove:
+            image_ids = sorted({*image_ids} & {*opened.image_ids(tags=[name])})
+        known = opened.info().tags
         (opened.untag if remove else opened.tag)(name, image_ids)
     typer.echo(f"{name}: {len(image_ids):,} images {'untagged' if remove else 'tagged'}")
+    if remove and name not in known:
+        typer.echo(f"no image had the tag {name!r}.{did_you_mean(name, sorted(known))}", err=True)
 
 
 def remove(

@@ -41,12 +41,12 @@ class Examples:
     """label → texts that describe it (its support set), where some are given."""
 
     def only(self, labels: Sequence[str]) -> Examples:
-        """Those of these labels that there are."""
+        """Those of these labels that there are; notes say which there are not."""
+        gone = tuple(f"{label}: left out, no image bears it any more." for label in labels if label not in self.labels)
         kept = [number for number, label in enumerate(self.labels) if label in labels]
         boxes = {(row, kept.index(label)): boxes for (row, label), boxes in self.boxes.items() if label in kept}
-        return replace(
-            self, labels=tuple(self.labels[number] for number in kept), marks=self.marks[:, kept], boxes=boxes
-        )
+        names, notes = tuple(self.labels[number] for number in kept), (*self.notes, *gone)
+        return replace(self, labels=names, marks=self.marks[:, kept], boxes=boxes, notes=notes)
 
     def usable(self, wanted: Sequence[str] | None = None) -> Examples:
         """The labels that can be learnt, of those `wanted`; raises InputError where none can."""
@@ -147,6 +147,8 @@ def from_judgements(judged: Iterable[Mapping[str, Sequence[float]]]) -> Examples
         for name, (_, right) in hits.items():
             query, _, image_id = name.rpartition(ARROW)
             said[query, image_id] = 1 if right else -1
+    if not said:
+        raise InputError("there is nothing to learn from: no hit has been judged right or wrong yet.")
     labels, image_ids = tuple(sorted({q for q, _ in said})), tuple(sorted({i for _, i in said}))
     columns, rows = ({name: number for number, name in enumerate(names)} for names in (labels, image_ids))
     marks = np.zeros((len(image_ids), len(labels)), np.int8)

@@ -14,7 +14,7 @@ import numpy as np
 
 from wherein.arrays import Floats, Ints
 from wherein.errors import InputError, did_you_mean
-from wherein.options import DEFAULT_CUT, Asked, Filters, only_filters, require_tag, whole_number
+from wherein.options import DEFAULT_CUT, Asked, Filters, flag, only_filters, require_tag, whole_number
 from wherein.search.calibrate import ODDS, source_of
 from wherein.search.decide import shown
 from wherein.search.head import CURVE_LEAST
@@ -118,6 +118,7 @@ class Labelling(Learning):
 
         An image that is right gets the tag; one that is not loses it.
         """
+        flag("right", right)
         encoder = self._knowing(name)
         (own,), (key,) = _chosen(encoder, [label]), self._keys([image_id])
         require_tag(own)

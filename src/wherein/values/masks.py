@@ -110,6 +110,8 @@ def _picture(path: str | os.PathLike[str]) -> Mask:
     try:
         with PIL.Image.open(path) as picture:
             grey = np.asarray(picture.convert("L"))
+    except FileNotFoundError as error:
+        raise RegionError(f"{os.fspath(path)}: there is no such file to read a mask from.") from error
     except (OSError, ValueError, PIL.Image.DecompressionBombError) as error:
         raise RegionError(f"{os.fspath(path)}: is no mask that can be read ({error}). Save it as a PNG.") from error
     return np.asarray(grey > 0)
