@@ -17,7 +17,6 @@ let shown = null;
 export async function show(view) {
   if (view.querySelector(".map")) {
     if (state.open) large.open(state.open, walkWith(shown, state.open));
-    else large.close();
     return;
   }
   const canvas = h("canvas", { class: "map", tabindex: "0", role: "application", "aria-label": "Map of the collection: arrows move, plus and minus zoom, Enter opens the image in the middle" });

@@ -31,10 +31,6 @@ dialog.addEventListener("keydown", (event) => {
 });
 onSelection(() => press());
 
-export function close() {
-  if (dialog.open) dialog.close();
-}
-
 /** The next image or the one before; where the next is not here yet, it is asked for. */
 async function step(by) {
   const from = now;
@@ -111,8 +107,6 @@ function draw(hit) {
   });
   const search = () => {
     const [box] = boxes.boxes;
-    now = null;
-    dialog.close();
     ask([{ image_id: hit.image_id, ...(box ? { box: rounded(box) } : {}) }]);
   };
   dialog.setAttribute("aria-label", name);

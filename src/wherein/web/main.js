@@ -4,7 +4,6 @@ import { get, unanswered } from "./api.js";
 import * as bar from "./bar.js";
 import { h, icon, problem, say } from "./dom.js";
 import { toggleOutlines } from "./filters.js";
-import { close } from "./large.js";
 import * as search from "./search.js";
 import * as selection from "./selection.js";
 import { sketch } from "./sketch.js";
@@ -24,7 +23,13 @@ async function reload() {
   picker.hidden = collections.length < 2;
 }
 
+/** A dialog belongs to the address it was opened at; the large view stays while the address names an image. */
+function closeDialogs(now) {
+  for (const dialog of document.querySelectorAll("dialog[open]")) if (!now.open || dialog.id !== "large") dialog.close();
+}
+
 async function draw(now, before = {}) {
+  closeDialogs(now);
   if (!here()) {
     view.replaceChildren(h("p", { class: "problem" }, "No collection is served."));
     return;
@@ -54,7 +59,6 @@ async function draw(now, before = {}) {
     return;
   }
   search.forget();
-  if (!now.open) close();
   const other = now.view in VIEWS ? now.view : "curate";
   const module = await import(`./${other === "index" ? "indexing" : other}.js`).catch(unanswered);
   if (now !== state) return;

@@ -49,7 +49,6 @@ export function describe(collection) {
 export function show(view) {
   if (question(state) === shown && view.querySelector(".grid")) {
     if (state.open) large.open(state.open, holder(state.open));
-    else large.close();
     return;
   }
   shown = question(state);
