@@ -95,6 +95,14 @@ def test_the_slider_cuts_also_what_has_no_confidence_of_its_own(page: Page, judg
     expect(page.locator(".rejected .hit").first).to_be_visible()
 
 
+@pytest.mark.parametrize("sure", ["0.5", "0.6", "0.7"])
+def test_as_many_images_are_counted_as_pass_the_slider(page: Page, judged: Any, sure: str) -> None:
+    page.goto(f'/?q=[{{"words":"yellow"}}]&sure={sure}')
+    expect(page.locator(".more")).to_contain_text("all others are right with less than")
+    tiles = page.locator(".grid").first.locator(".hit").count()
+    expect(page.locator(".more")).to_contain_text(re.compile(rf"^{tiles} images?; all others"))
+
+
 def test_the_slider_cuts_by_the_percentage_that_is_shown(page: Page, judged: Any) -> None:
     page.goto("/")
     page.locator(".hit").first.wait_for()

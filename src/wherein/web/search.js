@@ -144,7 +144,7 @@ async function fill({ mine, summary, more, view, stand }) {
   let offset = 0;
   let total = Infinity;
   let busy = null;
-  let tiles = 0;
+  let [tiles, found] = [0, 0];
   const unsure = [];
   [loaded, settled] = [0, false];
 
@@ -175,6 +175,7 @@ async function fill({ mine, summary, more, view, stand }) {
         last.splice(0, last.length - FIRST);
         const sure = hits.filter(likely);
         unsure.push(...hits.filter((hit) => !likely(hit)));
+        found += sure.length;
         grid.add(sure.slice(0, FIRST), { more: true });
         if (sure.length > FIRST) {
           await new Promise(requestAnimationFrame); // what is seen first is drawn first
@@ -192,7 +193,7 @@ async function fill({ mine, summary, more, view, stand }) {
       grid.tell(told());
       more.replaceChildren();
       if (offset <= PAGE && !grid.hits.length) nothing(more, unsure);
-      else if (offset >= total) more.replaceChildren(h("p", { class: "quiet" }, ended(offset - unsure.length, unsure.length)), rejected(unsure));
+      else if (offset >= total) more.replaceChildren(h("p", { class: "quiet" }, ended(found, unsure.length)), rejected(unsure));
       return got > 0;
     } catch (error) {
       if (mine !== run) return false;
