@@ -214,6 +214,23 @@ def test_filters_and_no_match(page: Page) -> None:
     first(page, "trips/red-right.png")
 
 
+@pytest.mark.parametrize("enter", [True, False])
+def test_a_day_is_typed_digit_by_digit(page: Page, *, enter: bool) -> None:
+    page.goto("/")
+    page.get_by_text("Filters").click()
+    until = page.get_by_label("Until")
+    until.focus()
+    page.keyboard.type("12311999")
+    expect(until).to_be_focused()
+    if enter:
+        page.keyboard.press("Enter")
+    else:
+        page.locator("#words").focus()
+    expect(page.locator(".none h2")).to_have_text("No match")
+    expect(until).to_have_value("1999-12-31")
+    assert "before=1999-12-31" in page.url
+
+
 @pytest.mark.parametrize("where", ["/?folder=red*", address({"words": "red"})], ids=["while browsing", "in a search"])
 def test_look_alikes_are_grouped(page: Page, where: str) -> None:
     page.goto(where)

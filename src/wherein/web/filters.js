@@ -1,7 +1,7 @@
 // What stands above the images: filters, how sure hits must be, and two switches.
 
 import { count, h, percent, plural, say } from "./dom.js";
-import { go, state } from "./state.js";
+import { go, question, state } from "./state.js";
 import { trust } from "./trust.js";
 
 /** As likely right as wrong: what is below is folded away unless the slider says otherwise. */
@@ -69,6 +69,20 @@ function slider() {
   }), h("span", { class: "readings" }), h("span", { class: "why", id: "why-uncut" }));
 }
 
+/** A day can be typed digit by digit: what is typed counts when it is left or Enter is pressed, what is picked counts at once. */
+function day(name, label) {
+  const asking = question(state);
+  let typed = false;
+  const take = ({ target }) => question(state) === asking && target.value !== state[name] && go({ [name]: target.value });
+  return h("label", {}, h("span", {}, label), h("input", {
+    type: "date", value: state[name], "aria-label": label,
+    onkeydown: (event) => (event.key === "Enter" ? take(event) : (typed = true)),
+    onpointerdown: () => { typed = false; },
+    onchange: (event) => typed || take(event),
+    onblur: take,
+  }));
+}
+
 export function filters(about) {
   const field = (name, label, attributes) => h("label", {}, h("span", {}, label),
     h("input", { value: state[name], "aria-label": label, onchange: (event) => go({ [name]: event.target.value }), ...attributes }));
@@ -79,7 +93,7 @@ export function filters(about) {
     h("summary", {}, "Filters", active ? h("span", { class: "badge" }, active) : ""),
     h("div", { class: "fields" },
       field("folder", "Folder", { type: "text", placeholder: "holiday/*" }),
-      field("after", "From", { type: "date" }), field("before", "Until", { type: "date" }),
+      day("after", "From"), day("before", "Until"),
       h("label", {}, h("span", {}, "Tag"), h("select", { "aria-label": "Tag", onchange: (event) => go({ tag: event.target.value ? [event.target.value] : [] }) }, tagOptions(about))),
       choice("Size", state.min_side, [["", "any"], ["640", "640 px and more"], ["1280", "1280 px and more"], ["1920", "1920 px and more"], ["3840", "3840 px and more"]], (side) => go({ min_side: side })),
       choice("Method", state.method, [["", "as fits the query"], ...(about.methods ?? []).map((method) => [method, method])], (method) => go({ method })),
