@@ -210,6 +210,23 @@ def test_a_mark_says_what_it_changed_and_is_taken_back(page: Page) -> None:
     assert page.locator(".hit").evaluate_all("hits => hits.slice(0, 12).map(hit => hit.dataset.id)") == before
 
 
+def test_one_goes_on_in_place_of_a_hit_that_went_to_a_row_not_shown_yet(page: Page) -> None:
+    page.goto("/")
+    page.locator(".hit").first.wait_for()
+    left = page.evaluate(
+        """async () => {
+          HTMLImageElement.prototype.setAttribute = () => {};  // there are no such pictures to load
+          const { Grid } = await import("/web/grid.js");
+          const grid = new Grid("pictures", { open: () => {} });
+          document.getElementById("view").replaceChildren(grid.element);
+          grid.add(Array.from({ length: 20 }, (_, n) => ({ image_id: `${n}.png`, size_wh: [300, 200] })), { more: true });
+          grid.resume("19.png", 2);
+          return [Boolean(grid.known.get("19.png").element), document.activeElement.closest(".hit").dataset.id];
+        }"""
+    )
+    assert left == [False, "2.png"]
+
+
 def test_a_search_that_runs_is_seen_and_can_be_cancelled(page: Page) -> None:
     held = list[Route]()
     page.goto("/")

@@ -201,7 +201,8 @@ export class Grid {
 
   #inSight(place) {
     const row = this.#rowOf(place);
-    const top = row ? this.element.getBoundingClientRect().top + row.top : Infinity;
+    if (!row) return false; // the last row is not shown while more may follow in it
+    const top = this.element.getBoundingClientRect().top + row.top;
     return top >= 0 && top + row.height <= innerHeight;
   }
 
