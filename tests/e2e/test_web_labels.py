@@ -80,6 +80,14 @@ def test_the_picture_stays_while_the_pointer_is_over_it(page: Page) -> None:
 
 
 @pytest.mark.usefixtures("pairs")
+def test_the_outline_of_what_is_meant_lies_on_it(page: Page) -> None:
+    begin(page, "fay")
+    page.locator(".panel .stage img").evaluate("image => image.decode()")
+    image, drawn = (page.locator(f".panel .stage {one}").bounding_box() for one in ("img", ".outline"))
+    assert image == drawn
+
+
+@pytest.mark.usefixtures("pairs")
 def test_a_vote_is_cast_with_a_key(page: Page) -> None:
     page.goto("/?view=label")
     page.get_by_label("Your name").fill("bea")
