@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from wherein.encoders.toy import COLOURS
 
@@ -123,6 +123,69 @@ def test_marks_teach_confidence(page: Page, judged: Any) -> None:
     page.locator("#say").get_by_role("button", name="Undo").click()
     expect(page).not_to_have_url(re.compile("disliked="))
     assert _judged_right(judged) == before
+
+
+@pytest.mark.parametrize("by", ["the same key", "forget it"])
+def test_taking_a_mark_back_takes_back_what_it_taught(page: Page, judged: Any, by: str) -> None:
+    before = _judged_right(judged)
+    page.goto('/?q=[{"words":"pink"}]')
+    hit = page.locator(".hit").first
+    hit.locator(".open").focus()
+    image_id = hit.get_attribute("data-id")
+    page.keyboard.press("n")
+    expect(page.locator("#say")).to_contain_text("counts as wrong")
+    assert _judged_right(judged) == before - 1
+    if by == "forget it":
+        page.get_by_role("button", name="forget it").click()
+    else:
+        page.locator(f"[data-id='{image_id}'] .open").focus()
+        page.keyboard.press("n")
+    expect(page.locator("#say")).to_contain_text("is no longer marked")
+    expect(page).not_to_have_url(re.compile("disliked="))
+    assert _judged_right(judged) == before
+
+
+def test_a_mark_after_which_nothing_is_likely_says_so_and_can_be_taken_back(page: Page, judged: Any) -> None:
+    page.goto('/?q=[{"words":"yellow"}]&sure=0.5')
+    hits = page.locator(".grid").first.locator(".hit")
+    expect(hits.first).to_be_visible()
+    page.route("**/search/stream", lambda route: _answer(route, hits=0))
+    hits.first.locator(".open").focus()
+    page.keyboard.press("y")
+    expect(page.locator(".none h2")).to_have_text("No match")
+    expect(page.locator("#say")).to_contain_text("counts as right: no hit is likely any more.")
+    page.unroute("**/search/stream")
+    page.locator("#say").get_by_role("button", name="Undo").click()
+    expect(hits.first).to_be_visible()
+    expect(page).not_to_have_url(re.compile("liked="))
+
+
+def test_a_mark_says_how_many_of_the_first_hits_are_gone(page: Page) -> None:
+    page.goto('/?q=[{"words":"red"}]&method=static-9')
+    first = page.locator(".hit").first
+    expect(first).to_be_visible()
+    page.route("**/search/stream", lambda route: _answer(route, hits=1))
+    first.locator(".open").focus()
+    page.keyboard.press("y")
+    expect(page.locator("#say")).to_contain_text("counts as right: 11 of the first 12 are gone.")
+    page.locator("#say").get_by_role("button", name="Undo").click()
+    expect(page).not_to_have_url(re.compile("liked="))
+
+
+def _answer(route: Route, *, hits: int) -> None:
+    """The server's answer, of which only the first hits are left."""
+    answer = route.fetch()
+    route.fulfill(response=answer, body="".join(answer.text().splitlines(keepends=True)[: 1 + hits]))
+
+
+def test_a_panel_that_is_closed_looks_closed(page: Page, judged: Any) -> None:
+    page.goto('/?q=[{"words":"yellow"}]')
+    page.get_by_text("Filters").click()
+    shown = "summary => getComputedStyle(summary, '::before').content"
+    trust = page.get_by_text("How far to trust it")
+    assert trust.evaluate(shown) == '"▸"'
+    trust.click()
+    assert trust.evaluate(shown) == '"▾"'
 
 
 def _judged_right(site: Any) -> int:

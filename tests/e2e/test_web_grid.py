@@ -210,6 +210,37 @@ def test_a_mark_says_what_it_changed_and_is_taken_back(page: Page) -> None:
     assert page.locator(".hit").evaluate_all("hits => hits.slice(0, 12).map(hit => hit.dataset.id)") == before
 
 
+def test_the_message_of_a_mark_goes_with_its_question(page: Page) -> None:
+    page.goto(f"{RED}&liked=blue.png")
+    page.locator(f"{MARKED} .open").focus()
+    page.keyboard.press("y")
+    say = page.locator("#say")
+    expect(say).to_contain_text("red-left.png counts as right")
+    page.locator("#words").fill("blue")
+    page.keyboard.press("Enter")
+    expect(page.locator(".hit").first).to_have_attribute("data-id", "blue.png")
+    expect(say).to_be_hidden()
+    expect(page).not_to_have_url(re.compile("liked="))
+
+
+def test_a_message_of_a_mark_that_comes_late_is_not_said_of_another_question(page: Page) -> None:
+    held = list[Route]()
+    page.route("**/calibrate", lambda route: held.append(route))
+    page.goto(RED)
+    page.locator(f"{MARKED} .open").focus()
+    page.keyboard.press("y")
+    expect(page.locator(f"{MARKED} .yes")).to_have_attribute("aria-pressed", "true")
+    page.locator("#words").fill("blue")
+    page.keyboard.press("Enter")
+    expect(page.locator(".hit").first).to_have_attribute("data-id", "blue.png")
+    with page.expect_response("**/calibrate"):
+        held[0].continue_()
+    page.locator("#outlines").click()  # what is said next is the next thing that is said
+    expect(page.locator("#say")).to_have_text("Outlines off.")
+    page.wait_for_load_state("networkidle")
+    expect(page.locator("#say")).to_have_text("Outlines off.")
+
+
 def test_one_goes_on_in_place_of_a_hit_that_went_to_a_row_not_shown_yet(page: Page) -> None:
     page.goto("/")
     page.locator(".hit").first.wait_for()

@@ -60,16 +60,18 @@ function bringForward() {
 }
 addEventListener("close", bringForward, { capture: true });
 
-/** Said aloud by screen readers and shown for a moment; `undo` takes back what it tells of. */
+/** Said aloud by screen readers and shown for a moment; `undo` takes back what it tells of. What comes back ends the message. */
 export function say(text, { error = false, undo = null } = {}) {
   bringForward();
-  const hide = () => line.classList.remove("shown");
+  const mine = (say.now = {});
+  const hide = () => say.now === mine && line.classList.remove("shown");
   const back = undo && h("button", { type: "button", onclick: () => { hide(); undo(); } }, "Undo");
   line.replaceChildren(text, ...(back ? [back] : []));
   line.classList.toggle("error", error);
   line.classList.add("shown");
   clearTimeout(say.timer);
   say.timer = setTimeout(hide, error || undo ? 8000 : 3000);
+  return hide;
 }
 
 /** What a dialog shows from now on; a message that stands in it stays. */

@@ -24,6 +24,10 @@ let stop = null;
 let about = {};
 /** A mark that was just set or taken back: what is told of it when its ranking is there. */
 let marked = null;
+/** What each mark taught confidence while the page lives, to be taken back with it. */
+const taught = new Map();
+/** Ends the message about a mark: it is of the question that the mark was set in. */
+let unsay = () => {};
 let [toOutline, outlining] = [[], 0];
 /** How many hits were asked for so far, and whether all of a former page are back yet. */
 let [loaded, settled] = [0, true];
@@ -53,6 +57,7 @@ export function show(view) {
   }
   shown = question(state);
   run += 1;
+  unsay();
   if (marked?.run !== run) marked = null;
   stop?.abort();
   stop = new AbortController();
@@ -78,50 +83,69 @@ export function show(view) {
 
 export function forget() {
   shown = "";
+  run += 1;
+  unsay();
   [loaded, settled] = [0, true];
 }
 
 /** The ranking as a mark finds it, to compare the next one with. */
 const rankingNow = (id) => ({ run: run + 1, place: grid.place(id), hits: grid.hits.map((hit) => hit.image_id) });
 
-function mark(hit, kind) {
-  const other = kind === "liked" ? "disliked" : "liked";
-  const held = state[kind].includes(hit.image_id);
-  const before = { liked: state.liked, disliked: state.disliked };
-  const judged = held ? null : judge(hit.image_id, kind === "liked");
-  marked = { id: hit.image_id, kind: held ? "" : kind, before, judged, ...rankingNow(hit.image_id) };
-  go({
-    [kind]: held ? state[kind].filter((one) => one !== hit.image_id) : [...state[kind], hit.image_id],
-    [other]: state[other].filter((one) => one !== hit.image_id),
-  });
+const mark = ({ image_id: id }, kind) => put([id], state[kind].includes(id) ? "" : kind);
+
+/** What is asked, whatever is marked; with the image that is judged by it. */
+const subject = (id = "") => JSON.stringify([state.collection, state.method, asked(state).parts, id]);
+
+/** Mark images as liked or disliked, or ("") take their marks back, with what those taught. */
+async function put(ids, kind) {
+  const asking = subject();
+  await Promise.all(ids.map(unteach));
+  if (subject() !== asking) return; // something else was asked meanwhile
+  const [id] = ids;
+  const was = ["liked", "disliked"].find((one) => state[one].includes(id)) ?? "";
+  const left = (one) => state[one].filter((other) => !ids.includes(other));
+  const judged = kind ? teach(id, kind === "liked") : null;
+  if (ids.length === 1) marked = { id, kind, was, judged, ...rankingNow(id) };
+  go({ liked: left("liked"), disliked: left("disliked"), ...(kind ? { [kind]: [...left(kind), ...ids] } : {}) });
 }
 
 /** A mark also says whether a hit is right: confidence follows at once. What changed, or null where nothing can. */
-async function judge(imageId, right) {
-  const parts = asked(state).parts;
-  const judgement = { parts, right: right ? [imageId] : [], wrong: right ? [] : [imageId] };
-  try {
-    return (await post(at(state.collection, "/calibrate"), { method: state.method, judgements: [judgement] }))[0];
-  } catch {
-    return null; // it is not among the first hits of the question alone, so nothing is measured
-  }
+function teach(id, right) {
+  const judgement = { parts: asked(state).parts, right: right ? [id] : [], wrong: right ? [] : [id] };
+  const judged = post(at(state.collection, "/calibrate"), { method: state.method, judgements: [judgement] })
+    .then(([learned]) => learned, () => null); // it is not among the first hits of the question alone, so nothing is measured
+  taught.set(subject(id), judged);
+  return judged;
+}
+
+async function unteach(id) {
+  const [key, path] = [subject(id), at(state.collection, "/uncalibrate")];
+  const judged = taught.get(key);
+  taught.delete(key);
+  const learned = await judged;
+  if (learned) await post(path, { step: learned.step }).catch(() => null);
+}
+
+/** How the first hits differ from those before, both by their ids. */
+function compared(before, now) {
+  const fresh = now.filter((id) => !before.includes(id)).length;
+  const gone = before.filter((id) => !now.includes(id)).length;
+  const are = (number) => `${number} of the first ${FIRST} ${number === 1 ? "is" : "are"}`;
+  if (!now.length) return before.length ? "no hit is likely any more" : "still no hit is likely";
+  if (gone > fresh) return `${are(gone)} gone`;
+  return fresh ? `${are(fresh)} new` : `the first ${Math.min(FIRST, now.length)} stay`;
 }
 
 /** What a mark changed, in a sentence, with the way back. */
-async function tellMark({ id, place, kind, before, hits, judged }) {
+async function tellMark({ id, run: mine, place, kind, was, hits, judged }) {
   const learned = await judged;
+  if (mine !== run) return;
   const now = grid.place(id);
-  const moved = place < 0 || now === place ? "" : now < 0 ? `it left the first ${count(grid.hits.length)}, and ` : `it went from place ${place + 1} to ${now + 1}, and `;
-  const first = new Set(hits.slice(0, FIRST));
-  const fresh = grid.hits.slice(0, FIRST).filter((hit) => !first.has(hit.image_id)).length;
-  const others = fresh ? `${fresh} of the first ${FIRST} ${fresh === 1 ? "is" : "are"} new` : `the first ${FIRST} stay`;
+  const shorter = grid.hits.length ? `it left the first ${count(grid.hits.length)}, and ` : "";
+  const moved = place < 0 || now === place ? "" : now < 0 ? shorter : `it went from place ${place + 1} to ${now + 1}, and `;
+  const others = compared(hits.slice(0, FIRST), grid.hits.slice(0, FIRST).map((hit) => hit.image_id));
   const said = { liked: "counts as right", disliked: "counts as wrong", "": "is no longer marked" }[kind];
-  say(`${baseName(id)} ${said}: ${moved}${others}. ${learned?.changed ?? ""}`.trim(), { undo: async () => {
-    if (learned) await post(at(state.collection, "/uncalibrate"), { step: learned.step }).catch(() => null);
-    const kindNow = before.liked.includes(id) ? "liked" : before.disliked.includes(id) ? "disliked" : "";
-    marked = { id, kind: kindNow, before: { liked: state.liked, disliked: state.disliked }, ...rankingNow(id) };
-    go(before);
-  } });
+  unsay = say(`${baseName(id)} ${said}: ${moved}${others}. ${learned?.changed ?? ""}`.trim(), { undo: () => put([id], was) });
 }
 
 async function* pages(offset, length, signal) {
@@ -198,6 +222,7 @@ async function fill({ mine, summary, more, view, stand }) {
     } catch (error) {
       if (mine !== run) return false;
       if (!offset) shown = ""; // asking the same again asks again
+      marked = null; // what it changes is not known
       const [end, again] = [total, () => { total = end; more.replaceChildren(); load(); }];
       total = offset;
       if (wait.parentElement === summary) summary.replaceChildren(" ");
@@ -234,7 +259,7 @@ function settle(view) {
   view.style.minHeight = "";
   const mark = marked;
   marked = null;
-  if (mark && grid.hits.length) tellMark(mark);
+  if (mark) tellMark(mark);
   if (mark && document.activeElement === document.body) grid.resume(mark.id, mark.place);
   if (state.open) large.open(state.open, holder(state.open));
 }
@@ -275,7 +300,7 @@ function sum(line, head) {
   const marks = state.liked.length + state.disliked.length;
   line.replaceChildren(h("span", { class: "about" }, expected(head)), `${plural(head.searched, "image")}${how}`,
     ...head.notes.map((note) => h("span", { class: "note" }, note)),
-    ...(marks ? [h("button", { type: "button", class: "link", onclick: () => go({ liked: [], disliked: [] }) }, `forget ${marks === 1 ? "it" : "them"}`)] : []));
+    ...(marks ? [h("button", { type: "button", class: "link", onclick: () => put([...state.liked, ...state.disliked], "") }, `forget ${marks === 1 ? "it" : "them"}`)] : []));
 }
 
 /** About how many images match; "" where none is likely to, or nobody knows. */
