@@ -130,3 +130,29 @@ def test_what_the_server_did_not_keep_does_not_look_kept(page: Page, site: Any) 
     page.unroute("**/selections/**")
     keep(page, "red.png")
     assert kept(site) == {"Selection": ["red.png"]}
+
+
+def labels(site: Any) -> list[str | None]:
+    """The labels of what is kept."""
+    return [item["label"] for one in api(site, "GET", "/selections") for item in one["items"]]
+
+
+def test_what_is_kept_on_the_map_is_not_called_what_was_searched_for(page: Page, site: Any) -> None:
+    page.goto(f"{RED}&view=explore&open=trips/green.png")
+    expect(page.locator("#large dl")).to_contain_text("240 × 320 px")
+    page.keyboard.press("s")
+    expect(page.locator("#say")).to_contain_text("Kept in Selection.")
+    assert labels(site) == [None]
+
+
+def test_what_is_kept_in_a_review_is_called_what_is_reviewed(page: Page, site: Any) -> None:
+    with wherein.open(site.folder) as collection:
+        collection.tag("warm", ["red.png", "red-again.png"])
+        collection.tag("cold", ["many/000.png", "trips/green.png"])
+        collection.train("mood")
+    page.goto(f"{RED}&view=review")
+    page.get_by_role("button", name="Review warm of mood").click()
+    expect(page.get_by_role("heading", name="Is this “warm”?")).to_be_visible()
+    page.keyboard.press("s")
+    expect(page.locator("#say")).to_contain_text("Kept in Selection.")
+    assert labels(site) == ["warm"]

@@ -88,7 +88,7 @@ async function ask(view, card, label, { answered = 0, skipped = new Set() } = {}
     await train(card.name, "again");
     await again();
   });
-  const keep = once(() => toggle(queue[0]));
+  const keep = once(() => toggle(queue[0], label));
   const keys = { y: said(true), n: said(false), s: keep, ArrowRight: skip, u: undo, t: retrain };
   room.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys) || (!queue.length && !["u", "t"].includes(event.key))) return;

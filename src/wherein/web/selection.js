@@ -72,11 +72,14 @@ async function send(act, body) {
   if (!waiting && mine === items) hold(answer);
 }
 
+/** The words of a search are the label of what is kept from it; nothing else was searched for. */
+const searchedFor = () => (state.view === "search" && state.parts.find((part) => part.words && !part.negative)?.words) || null;
+
 /** Put a hit into the selection, or take it out. */
-export async function toggle(hit) {
+export async function toggle(hit, label = searchedFor()) {
   const [mine, { image_id: id }] = [items, hit];
   const taken = mine.get(id);
-  const item = { image_id: id, box: hit.box ?? null, mask: hit.mask ?? null, label: state.parts.find((part) => part.words && !part.negative)?.words ?? null };
+  const item = { image_id: id, box: hit.box ?? null, mask: hit.mask ?? null, label };
   if (taken) mine.delete(id);
   else mine.set(id, item);
   changed();
