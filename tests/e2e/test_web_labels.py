@@ -2,13 +2,14 @@
 
 import io
 import json
+import re
 from typing import Any
 
 import httpx
 import numpy as np
 import PIL.Image
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 FILLED = """canvas => {
   const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -127,3 +128,58 @@ def test_a_label_is_checked_with_a_key(page: Page, site: Any) -> None:
     with page.expect_request("**/reviews") as sent:
         page.keyboard.press("2")
     assert json.loads(sent.value.post_data or "")["verdict"] == "wrong"
+
+
+@pytest.mark.usefixtures("pairs")
+def test_a_second_key_and_a_key_of_the_browser_cast_no_vote(page: Page) -> None:
+    page.goto("/?view=label")
+    page.get_by_label("Your name").fill("gus")
+    page.get_by_role("button", name="Vote").click()
+    expect(page.get_by_text("How hard is it")).to_be_visible()
+    held = list[Route]()
+    page.route("**/votes", lambda route: held.append(route))
+    page.keyboard.press("Control+1")
+    with page.expect_request("**/votes"):
+        page.keyboard.press("2")
+    page.keyboard.press("3")
+    before = page.locator(".labelling .stage img").get_attribute("src") or ""
+    held[0].continue_()
+    expect(page.locator(".labelling .stage img")).not_to_have_attribute("src", before)
+    assert [json.loads(route.request.post_data or "")["difficulty"] for route in held] == ["medium"]
+
+
+def test_what_is_pressed_twice_is_sent_once(page: Page, site: Any) -> None:
+    for number in range(4):
+        items = [{"image_id": f"many/{4 * number + step:03}.png", "box": [0, 0, 1, 1]} for step in range(4)]
+        where = f"{site.url}api/v1/collections/pictures"
+        httpx.put(f"{where}/selections/thing {number}", json={"items": items}).raise_for_status()
+    httpx.post(f"{where}/studies/twice", json={}).raise_for_status()
+    held = list[Route]()
+    page.route(re.compile("/participants$|/annotations$"), lambda route: held.append(route))
+    page.goto("/?view=study")
+    page.get_by_role("button", name="Take part").dblclick()
+    page.wait_for_function("performance.now()")  # what was sent has come to the route
+    assert len(held) == 1
+    held.pop().continue_()
+    expect(page.locator(".question")).to_be_visible()
+    page.unroute(re.compile("/participants$|/annotations$"))
+    page.goto("/?view=annotate")
+    page.get_by_label("Your name").fill("hal")
+    page.get_by_role("button", name="Begin").click()
+    page.get_by_role("button", name="Place a box").click()
+    page.get_by_label("Short description of region 1").fill("red")
+    page.get_by_label("Long description of region 1").fill("something red")
+    page.route("**/annotations", lambda route: held.append(route))
+    page.get_by_role("button", name="Save and go on").dblclick()
+    page.wait_for_function("performance.now()")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.locator("#view")).to_contain_text("1 of at least 20")
+
+
+@pytest.mark.parametrize("button", ["Begin", "Check labels", "Vote"])
+def test_a_name_that_nobody_can_have_is_refused_at_once(page: Page, button: str) -> None:
+    page.goto("/?view=label")
+    page.get_by_label("Your name").fill("a/b")
+    page.get_by_role("button", name=button).click()
+    expect(page.locator("#say")).to_contain_text("“a/b” holds a slash")

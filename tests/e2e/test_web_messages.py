@@ -150,3 +150,31 @@ def test_the_large_view_says_how_large_a_small_file_is(page: Page, site: Any) ->
     size = (site.folder / "red.png").stat().st_size
     assert size < 1000
     expect(page.locator("#large dl")).to_contain_text(f"320 × 240 px, {size} bytes")
+
+
+SILENT = "The server does not answer. Is `wherein serve` running?"
+
+
+def test_a_selection_that_cannot_be_opened_is_told_of(page: Page, site: Any) -> None:
+    where = f"{site.url}api/v1/collections/pictures/selections"
+    for name in ("a", "b"):
+        httpx.put(f"{where}/{name}", json={"items": [{"image_id": "red.png"}]}, trust_env=False).raise_for_status()
+    page.goto("/?view=curate")
+    expect(page.locator(".card")).to_have_count(1)
+    page.route("**/selections", lambda route: route.abort("connectionrefused"))
+    page.get_by_role("button", name="b 1").click()
+    expect(page.locator("#say")).to_have_text(SILENT)
+    page.keyboard.press("o")
+    expect(page.locator("#say")).to_contain_text("Outlines")
+    page.get_by_label("Name of a new selection").fill("c")
+    page.keyboard.press("Enter")
+    expect(page.locator("#say")).to_have_text(SILENT)
+
+
+def test_a_folder_that_cannot_be_opened_is_told_of(page: Page) -> None:
+    page.goto("/?view=index")
+    folder = page.locator(".chooser .line").first
+    expect(folder).to_be_visible()
+    page.route("**/folders?*", lambda route: route.abort("connectionrefused"))
+    folder.click()
+    expect(page.locator("#say")).to_have_text(SILENT)

@@ -2,7 +2,7 @@
 
 import { at, get, post, thumbUrl } from "./api.js";
 import { Boxes, rounded } from "./boxes.js";
-import { count, h, iconButton, named, percent, plural, say } from "./dom.js";
+import { count, h, iconButton, named, oneAtATime, percent, plural, say, tell } from "./dom.js";
 import { state } from "./state.js";
 
 const RUNS = [["skippable", "First run: images may be skipped"], ["non-skippable", "Second run: every image"]];
@@ -13,17 +13,17 @@ export async function show(view) {
   const run = h("select", { "aria-label": "Run" }, RUNS.map(([value, label]) => h("option", { value }, label)));
   const seen = h("input", { type: "number", min: "1", max: "600", step: "1", value: "8", "aria-label": "Seconds to look" });
   const memory = h("input", { type: "checkbox" });
-  const begin = async (written) => {
-    const name = named(written);
+  const begin = oneAtATime()(async () => {
+    const name = named(author.value);
     localStorage.setItem("author", name);
     await step(view, name, run.value, undefined, memory.checked ? Number(seen.value) || 8 : null);
-  };
+  });
   view.replaceChildren(h("section", { class: "sheet" },
     h("h1", {}, "Describe regions"),
     h("p", { class: "quiet" }, "Draw a box around something of interest, at most 30 % of the image, and describe it twice: in a few words, and at length. Several regions per image are welcome; the study asks for at least 20 in all."),
     h("form", { class: "row wrap", onsubmit: (event) => {
       event.preventDefault();
-      begin(author.value).catch((error) => say(error.message, { error: true }));
+      begin();
     } }, author, run, h("label", { class: "row" }, memory, "from memory, after ", seen, " s"), h("button", { type: "submit", class: "solid" }, "Begin"),
     h("a", { class: "plain", href: `/api/v1${at(state.collection, "/annotations/export")}`, download: "" }, "Download all annotations")),
     authors.length ? h("table", { class: "figures" }, h("thead", {}, h("tr", {}, ["Author", "first run", "second run", ""].map((text) => h("th", { scope: "col" }, text)))),
@@ -34,7 +34,7 @@ export async function show(view) {
 function thanks(view, { done, needed }, last = "") {
   const short = done < needed ? ` The study asks for ${needed}: ${plural(needed - done, "region")} more, in the other run or of new images.` : "";
   view.replaceChildren(h("div", { class: "none" }, h("h2", {}, done < needed ? "Not enough yet" : "Thank you"), h("p", {}, `${last}${plural(done, "region")} described.${short}`),
-    h("button", { type: "button", class: "plain", onclick: () => show(view).catch((error) => say(error.message, { error: true })) }, "To the start")));
+    h("button", { type: "button", class: "plain", onclick: () => show(view).catch(tell) }, "To the start")));
 }
 
 /** Show an image for some seconds, then a blank canvas of its shape: what is drawn and written comes from memory. */
@@ -87,14 +87,10 @@ async function step(view, author, run, prompt, memory = null) {
       iconButton("no", `Remove region ${number + 1}`, () => boxes.remove(number), { class: "icon small" })),
     field("short", "Short description"), field("long", "Long description"));
   };
-  const send = async (regions) => {
-    try {
-      const following = await post(at(state.collection, "/annotations"), { author, set: run, image_id: next.image_id, regions, ...(memory ? { memory_seconds: memory } : {}) });
-      await step(view, author, run, following, memory);
-    } catch (error) {
-      say(error.message, { error: true });
-    }
-  };
+  const send = oneAtATime()(async (regions) => {
+    const following = await post(at(state.collection, "/annotations"), { author, set: run, image_id: next.image_id, regions, ...(memory ? { memory_seconds: memory } : {}) });
+    await step(view, author, run, following, memory);
+  });
   const save = () => {
     const regions = boxes.items.map(({ box, about }) => ({ box: rounded(box), short: about.short?.trim(), long: about.long?.trim() }));
     if (!regions.length) say("Draw at least one region first.", { error: true });

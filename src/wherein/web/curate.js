@@ -1,7 +1,7 @@
 // Curating: selections that are kept with the collection, tags, and exports.
 
 import { at, get, thumbUrl } from "./api.js";
-import { baseName, count, h, iconButton, named, plural, say } from "./dom.js";
+import { baseName, count, h, iconButton, named, plural, say, tell } from "./dom.js";
 import * as selection from "./selection.js";
 import { EMPTY, go, state } from "./state.js";
 
@@ -16,21 +16,21 @@ export async function show(view, context) {
 
 function side(all, current, tags, again, about) {
   // The one that is open already is not drawn again: somebody may be typing in it.
-  const pick = (one) => one === current || selection.load(state.collection, one.name).then(again);
+  const pick = (one) => one === current || selection.load(state.collection, one.name).then(again).catch(tell);
   const fresh = h("input", { type: "text", placeholder: "New selection", "aria-label": "Name of a new selection" });
+  const begin = async () => {
+    const name = named(fresh.value);
+    await selection.load(state.collection, name);
+    say(`Now keeping in ${name}: mark hits with s.`);
+    go({ ...EMPTY, collection: state.collection });
+  };
   return h("nav", { class: "side", "aria-label": "Selections and tags" },
     h("h2", {}, "Selections"),
     h("ul", {}, all.map((one) => h("li", {}, h("button", { type: "button", class: "line", "aria-current": one === current ? "true" : null, onclick: () => pick(one) },
       h("span", {}, one.name), h("span", { class: "quiet" }, count(one.items.length)))))),
     h("form", { onsubmit: (event) => {
       event.preventDefault();
-      try {
-        const name = named(fresh.value);
-        say(`Now keeping in ${name}: mark hits with s.`);
-        selection.load(state.collection, name).then(() => go({ ...EMPTY, collection: state.collection }));
-      } catch (error) {
-        say(error.message, { error: true });
-      }
+      begin().catch(tell);
     } }, fresh),
     h("h2", {}, "Tags"),
     tags.length ? "" : h("p", { class: "quiet" }, "None yet. Open an image to add one."),
@@ -53,11 +53,11 @@ function submission(about) {
 
 function chosen(current, again) {
   const name = h("input", { type: "text", class: "title", value: current.name, "aria-label": "Name of the selection",
-    onchange: (event) => event.target.value.trim() && selection.rename(event.target.value).then(again, (error) => { event.target.value = current.name; say(error.message, { error: true }); }) });
+    onchange: (event) => event.target.value.trim() && selection.rename(event.target.value).catch((error) => { event.target.value = current.name; throw error; }).then(again).catch(tell) });
   return h("section", { class: "chosen", "aria-label": current.name },
     h("div", { class: "row wrap" }, name, h("span", { class: "quiet" }, plural(current.items.length, "image")), h("span", { class: "grow" }),
       selection.exports({ selection: current.name }),
-      iconButton("trash", `Forget the selection ${current.name}`, () => selection.forget().then((did) => did && again(), (error) => say(error.message, { error: true })))),
+      iconButton("trash", `Forget the selection ${current.name}`, () => selection.forget().then((did) => did && again()).catch(tell))),
     current.gone.length ? h("p", { class: "quiet" }, `${current.gone.length === 1 ? "One is" : `${count(current.gone.length)} are`} no longer in the collection; exports leave ${current.gone.length === 1 ? "it" : "them"} out.`) : "",
     h("ul", { class: "cards" }, current.items.map((item) => card(item, again))));
 }
@@ -68,8 +68,8 @@ function card(item, again) {
     selection.isGone(item.image_id) ? h("div", { class: "gone" }, "gone")
       : h("img", { src: thumbUrl(state.collection, item.image_id), alt: name, loading: "lazy", width: "220", height: "150" }),
     h("div", { class: "row" },
-      h("input", { type: "text", value: item.label ?? "", placeholder: "label", "aria-label": `Label of ${name}`, onchange: (event) => selection.setLabel(item.image_id, event.target.value.trim()).catch((error) => say(error.message, { error: true })) }),
-      iconButton("no", `Take ${name} out`, () => selection.toggle(item).then(again), { class: "icon small" })),
+      h("input", { type: "text", value: item.label ?? "", placeholder: "label", "aria-label": `Label of ${name}`, onchange: (event) => selection.setLabel(item.image_id, event.target.value.trim()).catch(tell) }),
+      iconButton("no", `Take ${name} out`, () => selection.toggle(item).then(again).catch(tell), { class: "icon small" })),
     h("p", { class: "quiet name", title: item.image_id }, name));
 }
 

@@ -74,6 +74,26 @@ export function say(text, { error = false, undo = null } = {}) {
   return hide;
 }
 
+export const tell = (error) => say(error.message, { error: true });
+
+/** Acts of which one is done at a time: what is pressed meanwhile is not done too. What fails is told. */
+export function oneAtATime() {
+  let busy = false;
+  return (act) => async (...given) => {
+    if (busy) return;
+    busy = true;
+    try {
+      await act(...given);
+    } catch (error) {
+      tell(error);
+    }
+    busy = false;
+  };
+}
+
+/** Whether a key was pressed with one that makes it the browser's. */
+export const withModifier = (event) => event.ctrlKey || event.metaKey || event.altKey;
+
 /** What a dialog shows from now on; a message that stands in it stays. */
 export function fill(dialog, ...children) {
   dialog.replaceChildren(...children, ...(line.parentElement === dialog ? [line] : []));

@@ -1,7 +1,7 @@
 // Indexing from the page: choose a folder, watch it live, cancel, go on.
 
 import { get, post } from "./api.js";
-import { count, h, say } from "./dom.js";
+import { count, h, say, tell } from "./dom.js";
 import { go } from "./state.js";
 
 let source = null;
@@ -26,14 +26,14 @@ function chooser(view, context, folder, encoders, live) {
       live.prepend(line(job, context));
       follow(job.id, live, context);
     } catch (error) {
-      say(error.message, { error: true });
+      tell(error);
     }
   };
   return h("section", { class: "chooser", "aria-label": "Choose a folder" },
     h("h2", {}, folder.path ? folder.path : "Folders that may be indexed"),
     h("ul", {},
-      folder.parent === null ? "" : h("li", {}, h("button", { type: "button", class: "line", onclick: () => show(view, context, folder.parent) }, "↑ up")),
-      folder.folders.map((path) => h("li", {}, h("button", { type: "button", class: "line", onclick: () => show(view, context, path) }, folder.path ? name(path) : path))),
+      folder.parent === null ? "" : h("li", {}, h("button", { type: "button", class: "line", onclick: () => show(view, context, folder.parent).catch(tell) }, "↑ up")),
+      folder.folders.map((path) => h("li", {}, h("button", { type: "button", class: "line", onclick: () => show(view, context, path).catch(tell) }, folder.path ? name(path) : path))),
       folder.path && !folder.folders.length ? h("li", { class: "quiet" }, "no folders inside") : ""),
     folder.path ? h("div", { class: "row wrap" }, into, encoder, h("button", { type: "button", class: "solid", onclick: begin }, "Index this folder")) : "");
 }
@@ -58,13 +58,13 @@ function line(job, context) {
       live.prepend(line(next, context));
       follow(next.id, live, context);
     } catch (error) {
-      say(error.message, { error: true });
+      tell(error);
     }
   };
   const button = (label, onclick) => h("button", { type: "button", class: "plain", onclick }, label);
   const acts = {
-    running: () => button("Cancel", () => post(`/jobs/${job.id}/cancel`, {}).catch((error) => say(error.message, { error: true }))),
-    done: () => button("Look at it", () => context.reload().then(() => go({ view: "search", collection: job.collection, parts: [] }))),
+    running: () => button("Cancel", () => post(`/jobs/${job.id}/cancel`, {}).catch(tell)),
+    done: () => button("Look at it", () => context.reload().then(() => go({ view: "search", collection: job.collection, parts: [] })).catch(tell)),
     cancelled: () => button("Go on", again),
     failed: () => button("Go on", again),
   };
@@ -91,6 +91,6 @@ function follow(id, live, context) {
     if (job.state === "running") return;
     source.close();
     say(words(job), { error: job.state === "failed" });
-    context.reload();
+    context.reload().catch(tell);
   });
 }

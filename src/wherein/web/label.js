@@ -1,26 +1,31 @@
 // The pixel paper's labelling tool: a mask for every pair of a selection, in three stages by three people.
 
 import { at, get, post, thumbUrl } from "./api.js";
-import { h, named, percent, plural, say } from "./dom.js";
+import { h, named, oneAtATime, percent, plural, say, tell } from "./dom.js";
 import { outline } from "./outline.js";
 import { state } from "./state.js";
 import { batches, check } from "./reviews.js";
 import { ballot, summary } from "./votes.js";
 
 const SIDE = 512;
-const tell = (error) => say(error.message, { error: true });
 
 export async function show(view) {
   const [found, voted, quality] = await Promise.all([get(at(state.collection, "/labels/agreement")), summary(), batches()]);
   const author = h("input", { type: "text", value: localStorage.getItem("author") ?? "", required: true, maxlength: "60", "aria-label": "Your name", placeholder: "your name" });
+  const once = oneAtATime();
+  const back = () => show(view).catch(tell);
+  const begin = once(async () => {
+    const name = named(author.value);
+    localStorage.setItem("author", name);
+    await step(view, name);
+  });
+  const asSomebody = (act) => once(async () => author.reportValidity() && act(view, named(author.value), back));
   view.replaceChildren(h("section", { class: "sheet" },
     h("h1", {}, "Label pixels"),
     h("p", { class: "quiet" }, "A selection is a group of pairs: its first image is the query, and in each of the others the same thing is outlined. One person annotates, a second and a third refine what is there and inspect it. Propose lets the collection find it first; Snap moves the edges to those of the picture."),
     h("form", { class: "row wrap", onsubmit: (event) => {
       event.preventDefault();
-      const name = named(author.value);
-      localStorage.setItem("author", name);
-      step(view, name).catch(tell);
+      begin();
     } }, author, h("button", { type: "submit", class: "solid" }, "Begin"),
     h("a", { class: "plain", href: `/api/v1${at(state.collection, "/labels/export")}`, download: "" }, "Download labels (PROxford)")),
     found.pairs.length ? h("p", {}, `${plural(found.pairs.length, "pair")} labelled; agreement between stages: ${found.mean === null ? "–" : `IoU ${percent(found.mean)}`}.`) : "",
@@ -29,16 +34,12 @@ export async function show(view) {
     h("h2", {}, "Are the labels right?"),
     h("p", { class: "quiet" }, "Every labelled box of a selection is looked at by two people, and a tenth by a third; a batch passes when 98 % of that sample are right, as in SearchAD."),
     quality,
-    h("div", { class: "row wrap" }, h("button", { type: "button", class: "plain", onclick: () => {
-      if (author.reportValidity()) check(view, named(author.value), () => show(view).catch(tell)).catch(tell);
-    } }, "Check labels")),
+    h("div", { class: "row wrap" }, h("button", { type: "button", class: "plain", onclick: asSomebody(check) }, "Check labels")),
     h("h2", {}, "How difficult?"),
     h("p", { class: "quiet" }, "Several people say of each image how hard it is as a query; most votes decide, as in FORB."),
     h("p", {}, voted),
     h("div", { class: "row wrap" },
-      h("button", { type: "button", class: "plain", onclick: () => {
-        if (author.reportValidity()) ballot(view, named(author.value), () => show(view).catch(tell)).catch(tell);
-      } }, "Vote"),
+      h("button", { type: "button", class: "plain", onclick: asSomebody(ballot) }, "Vote"),
       h("a", { class: "plain", href: `/api/v1${at(state.collection, "/votes/export")}`, download: "" }, "Download difficulties"))));
 }
 

@@ -2,29 +2,28 @@
 
 import { at, get, post, thumbUrl } from "./api.js";
 import { offerLabels } from "./bar.js";
-import { baseName, count, h, named, percent, plural, say } from "./dom.js";
+import { baseName, count, h, named, oneAtATime, percent, plural, say, tell, withModifier } from "./dom.js";
 import { toggle } from "./selection.js";
 import { EMPTY, go, state } from "./state.js";
 
 const AHEAD = 20;
 const TICK_MS = 150;
-const tell = (error) => say(error.message, { error: true });
 const of = (name, rest = "") => at(state.collection, `/trained/${encodeURIComponent(name)}${rest}`);
 
 export async function show(view) {
   const cards = await get(at(state.collection, "/trained"));
   const name = h("input", { type: "text", required: true, maxlength: "64", placeholder: "a name, as mine", "aria-label": "Name of what is trained" });
-  const begin = async () => {
+  const begin = oneAtATime()(async () => {
     await train(named(name.value), "tags");
     await show(view);
-  };
+  });
   view.replaceChildren(h("section", { class: "sheet" },
     h("h1", {}, "Review labels"),
     h("p", { class: "quiet" }, "A trained label is asked about the images that it is least sure of. Your answers become tags, and the next training learns from them."),
     cards.filter((card) => card.labels.length).map((card) => table(view, card)),
     h("form", { class: "row wrap", onsubmit: (event) => {
       event.preventDefault();
-      begin().catch(tell);
+      begin();
     } }, name, h("button", { type: "submit", class: "plain" }, "Train from the tags"))));
 }
 
@@ -57,14 +56,7 @@ async function ask(view, card, label, { answered = 0, skipped = new Set() } = {}
   const queue = waiting.filter((one) => !skipped.has(one.image_id));
   const steps = [];
   const room = h("section", { class: "annotate labelling", tabindex: "-1", "aria-label": `Review of ${label}` });
-  let busy = false;
-
-  const once = (act) => async () => {
-    if (busy) return;
-    busy = true;
-    await act().catch(tell);
-    busy = false;
-  };
+  const once = oneAtATime();
   const again = (more) => ask(view, card, label, { answered, skipped, ...more });
   const said = (right) => once(async () => {
     const { step } = await post(of(card.name, "/answers"), { label, image_id: queue[0].image_id, right });
@@ -91,7 +83,7 @@ async function ask(view, card, label, { answered = 0, skipped = new Set() } = {}
   const keep = once(() => toggle(queue[0], label));
   const keys = { y: said(true), n: said(false), s: keep, ArrowRight: skip, u: undo, t: retrain };
   room.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys) || (!queue.length && !["u", "t"].includes(event.key))) return;
+    if (withModifier(event) || !(event.key in keys) || (!queue.length && !["u", "t"].includes(event.key))) return;
     event.preventDefault();
     keys[event.key]();
   });

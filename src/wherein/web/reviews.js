@@ -1,11 +1,10 @@
 // Quality control of labelled boxes: two people look at each, and a third at a sample.
 
 import { at, get, post, thumbUrl } from "./api.js";
-import { h, percent, plural, say } from "./dom.js";
+import { h, oneAtATime, percent, plural, withModifier } from "./dom.js";
 import { outline } from "./outline.js";
 import { state } from "./state.js";
 
-const tell = (error) => say(error.message, { error: true });
 const VERDICTS = ["right", "wrong"];
 
 export async function batches() {
@@ -23,9 +22,9 @@ export async function check(view, author, back, given) {
     return;
   }
   const { item } = next;
-  const send = (verdict) => post(at(state.collection, "/reviews"), { author, selection: next.selection, image_id: item.image_id, verdict })
-    .then((following) => check(view, author, back, following)).catch(tell);
-  const room = h("section", { class: "annotate labelling", tabindex: "-1", onkeydown: (event) => { if (VERDICTS[Number(event.key) - 1]) send(VERDICTS[Number(event.key) - 1]); } },
+  const send = oneAtATime()((verdict) => post(at(state.collection, "/reviews"), { author, selection: next.selection, image_id: item.image_id, verdict })
+    .then((following) => check(view, author, back, following)));
+  const room = h("section", { class: "annotate labelling", tabindex: "-1", onkeydown: (event) => { if (!withModifier(event) && VERDICTS[Number(event.key) - 1]) send(VERDICTS[Number(event.key) - 1]); } },
     h("div", { class: "fit" }, h("div", { class: "stage" }, h("img", { src: thumbUrl(state.collection, item.image_id, 1024), alt: "The image to check", draggable: "false" }), outline(item, { box: true }))),
     h("div", { class: "panel" },
       h("p", { class: "quiet" }, `${author} · ${next.selection} · ${plural(next.left, "label")} left${next.stage > 1 ? " · sample" : ""}`),

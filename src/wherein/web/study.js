@@ -1,26 +1,27 @@
 // The pixel paper's user study: which three of twelve show the query, with and without outlines; and its results.
 
 import { at, call, get, post, thumbUrl } from "./api.js";
-import { baseName, h, named, percent, say } from "./dom.js";
+import { baseName, h, named, oneAtATime, percent, tell } from "./dom.js";
 import { outline } from "./outline.js";
 import { state } from "./state.js";
 
 const path = (study, rest = "") => at(state.collection, `/studies/${encodeURIComponent(study)}${rest}`);
-const tell = (error) => say(error.message, { error: true });
 
 export async function show(view) {
   const all = await get(at(state.collection, "/studies"));
+  const once = oneAtATime();
   const name = h("input", { type: "text", placeholder: "name of a new study", "aria-label": "Name of a new study", required: true });
+  const begin = once(() => make(name.value).then(() => show(view)));
   view.replaceChildren(h("section", { class: "sheet" },
     h("h1", {}, "User study"),
     h("p", { class: "quiet" }, "Sixteen questions: which three of twelve candidates show the query? Half of them come with outlines, counterbalanced over four groups. A study is made from selections of at least four images each; the first image is the query, the others were kept with their outlines."),
     h("ul", { class: "studies" }, all.map((study) => h("li", { class: "row wrap" },
       h("strong", {}, study.name), h("span", { class: "quiet" }, `${study.questions} questions, ${study.participants} begun`), h("span", { class: "grow" }),
-      h("button", { type: "button", class: "solid", onclick: () => take(view, study.name).catch(tell) }, "Take part"),
+      h("button", { type: "button", class: "solid", onclick: once(() => take(view, study.name)) }, "Take part"),
       h("button", { type: "button", class: "plain", onclick: () => evaluate(view, study.name).catch(tell) }, "Results")))),
     h("form", { class: "row wrap", onsubmit: (event) => {
       event.preventDefault();
-      make(name.value).then(() => show(view)).catch(tell);
+      begin();
     } }, name, h("button", { type: "submit", class: "plain" }, "Make it from the selections"))));
 }
 
@@ -75,8 +76,8 @@ function answer(view, study, sheet, question) {
 }
 
 async function finish(view, study, sheet) {
-  const send = (helpful) => call("POST", path(study, `/participants/${sheet.participant}/finish`), { body: { helpful } })
-    .then(() => view.replaceChildren(h("div", { class: "none" }, h("h2", {}, "Thank you"), h("p", {}, "Your answers are kept."))), tell);
+  const send = oneAtATime()((helpful) => call("POST", path(study, `/participants/${sheet.participant}/finish`), { body: { helpful } })
+    .then(() => view.replaceChildren(h("div", { class: "none" }, h("h2", {}, "Thank you"), h("p", {}, "Your answers are kept.")))));
   view.replaceChildren(h("section", { class: "none" }, h("h2", {}, "One last question"), h("p", {}, "Were the outlines helpful? 1 is not at all, 7 is very much."),
     h("div", { class: "scale", role: "group", "aria-label": "Helpfulness from 1 to 7" }, [1, 2, 3, 4, 5, 6, 7].map((value) => h("button", { type: "button", class: "plain", onclick: () => send(value) }, value)))));
 }

@@ -1,11 +1,10 @@
 // Votes on how difficult an image is as a query: easy, medium or hard, by several people.
 
 import { at, get, post, thumbUrl } from "./api.js";
-import { h, plural, say } from "./dom.js";
+import { h, oneAtATime, plural, withModifier } from "./dom.js";
 import { state } from "./state.js";
 
 const LEVELS = ["easy", "medium", "hard"];
-const tell = (error) => say(error.message, { error: true });
 
 export async function summary() {
   const cast = await get(at(state.collection, "/votes"));
@@ -20,9 +19,9 @@ export async function ballot(view, author, back, given) {
     view.replaceChildren(h("div", { class: "none" }, h("h2", {}, "Thank you"), h("p", {}, "You have voted on every image."), h("button", { type: "button", class: "plain", onclick: back }, "To the start")));
     return;
   }
-  const cast = (difficulty) => post(at(state.collection, "/votes"), { author, image_id: next.image_id, difficulty })
-    .then((following) => ballot(view, author, back, following)).catch(tell);
-  const room = h("section", { class: "annotate labelling", tabindex: "-1", onkeydown: (event) => { if (LEVELS[Number(event.key) - 1]) cast(LEVELS[Number(event.key) - 1]); } },
+  const cast = oneAtATime()((difficulty) => post(at(state.collection, "/votes"), { author, image_id: next.image_id, difficulty })
+    .then((following) => ballot(view, author, back, following)));
+  const room = h("section", { class: "annotate labelling", tabindex: "-1", onkeydown: (event) => { if (!withModifier(event) && LEVELS[Number(event.key) - 1]) cast(LEVELS[Number(event.key) - 1]); } },
     h("div", { class: "fit" }, h("div", { class: "stage" }, h("img", { src: thumbUrl(state.collection, next.image_id, 1024), alt: "The image to judge", draggable: "false" }))),
     h("div", { class: "panel" },
       h("p", { class: "quiet" }, `${author} · ${plural(next.left, "image")} left`),
