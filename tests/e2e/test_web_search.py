@@ -119,6 +119,58 @@ def test_where_is_drawn_with_the_mouse(page: Page, drag: Callable[..., None]) ->
     expect(page.locator(".hit").first.locator(".outline")).to_be_attached()
 
 
+def test_words_that_were_typed_are_asked_for_with_what_is_drawn(page: Page, drag: Callable[..., None]) -> None:
+    page.goto("/")
+    expect(page.locator(".summary")).to_contain_text("156 images")
+    page.locator("#words").fill("blue")
+    page.locator("#place").click()
+    drag("#sketch .boxes", (0.02, 0.05, 0.26, 0.95))
+    page.get_by_label("What is in place 1").fill("red")
+    page.locator("#sketch .solid").click()
+    expect(page.locator(".chip .at")).to_have_count(1)
+    expect(page.locator("#words")).to_have_value("blue")
+    parts = json.loads(page.evaluate("new URLSearchParams(location.search).get('q')"))
+    assert [part["words"] for part in parts] == ["blue", "red"]
+
+
+def test_a_chip_is_weighed_and_turned_from_the_keyboard(page: Page) -> None:
+    page.goto(address({"words": "red", "chip": True}, {"words": "blue", "chip": True}))
+    weight = page.get_by_label("Weight of blue")
+    weight.focus()
+    for reached in ("1.25", "1.5", "1.75"):
+        page.keyboard.press("ArrowUp")
+        expect(weight).to_have_value(reached)
+        expect(weight).to_be_focused()
+    for label in ("Look for blue", "Avoid blue"):
+        page.get_by_label(label).press("Enter")
+    expect(page.get_by_label("Look for blue")).to_be_focused()
+    page.get_by_label("Remove blue").press("Enter")
+    expect(page.locator("#words")).to_be_focused()
+
+
+def test_a_dialog_does_not_stay_over_another_question(page: Page) -> None:
+    page.goto(address({"words": "red"}))
+    first(page, *TWO_PICTURES)
+    page.locator("#words").fill("blue")
+    page.keyboard.press("Enter")
+    first(page, "blue.png")
+    page.locator("#place").click()
+    expect(page.locator("#sketch")).to_be_visible()
+    page.go_back()
+    first(page, *TWO_PICTURES)
+    expect(page.locator("#sketch")).to_be_hidden()
+    page.goto(address({"image_id": "blue.png"}))
+    first(page, "blue.png")
+    page.locator("#words").fill("red")
+    page.keyboard.press("Enter")
+    expect(page.locator("#words")).to_have_value("red")
+    page.get_by_label("Choose the part of blue.png that counts").click()
+    expect(page.locator("#crop")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#words")).to_have_value("")
+    expect(page.locator("#crop")).to_be_hidden()
+
+
 def test_where_is_drawn_with_the_keyboard(page: Page) -> None:
     page.goto("/")
     expect(page.locator(".summary")).to_contain_text("156 images")

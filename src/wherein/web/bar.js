@@ -27,6 +27,9 @@ export function ask(parts) {
 
 const chipsNow = () => split(state.parts).chips;
 
+/** What stands in the bar, also what was typed and not asked for yet. */
+export const partsNow = () => joined(words.value, chipsNow());
+
 function replaceChip(index, part) {
   ask(joined(words.value, chipsNow().map((chip, number) => (number === index ? part : chip)).filter(Boolean)));
 }
@@ -60,7 +63,11 @@ export function render() {
   // What somebody typed and has not asked for yet stays, unless the question itself changed.
   if (text !== (render.text ?? "")) words.value = text;
   render.text = text;
-  document.getElementById("chips").replaceChildren(...chips.map(chip));
+  const list = document.getElementById("chips");
+  const [used, place] = [document.activeElement, [...list.children].findIndex((one) => one.contains(document.activeElement))];
+  list.replaceChildren(...chips.map(chip));
+  // Who turns or weighs a chip stays at it; who removes the last goes on in the words.
+  if (place >= 0) (list.children[place]?.getElementsByClassName(used.className)[0] ?? words).focus();
   words.placeholder = chips.length ? "and…" : "What are you looking for?";
 }
 
@@ -87,7 +94,7 @@ export async function addImage(blob) {
   try {
     say("Reading the image…");
     const { example } = await sendExample(state.collection, blob);
-    ask(joined(words.value, [...chipsNow(), { example }]));
+    ask([...partsNow(), { example }]);
     say("Searching with the image. Click its chip to choose a part of it.");
   } catch (error) {
     say(error.message, { error: true });
@@ -123,7 +130,7 @@ export function setUp() {
   form.querySelector(".go").append(icon("search"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    ask(joined(words.value, chipsNow()));
+    ask(partsNow());
   });
   document.getElementById("plus").addEventListener("click", () => keepAsChip(false));
   document.getElementById("minus").addEventListener("click", () => keepAsChip(true));

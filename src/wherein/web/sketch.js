@@ -1,6 +1,6 @@
 // A blank canvas to draw where things should be: every box is a part of the query, with its own words.
 
-import { ask } from "./bar.js";
+import { ask, partsNow } from "./bar.js";
 import { Boxes, rounded } from "./boxes.js";
 import { fill, h, iconButton, say, svg } from "./dom.js";
 import { state } from "./state.js";
@@ -24,7 +24,7 @@ export function sketch() {
     }
     if (!drawn.length || silent >= 0) return;
     dialog.close();
-    ask([...state.parts.filter((part) => !placed(part)), ...drawn]);
+    ask([...partsNow().filter((part) => !placed(part)), ...drawn]);
   };
   const boxes = new Boxes(stage, {
     most: 8, label: "place",
