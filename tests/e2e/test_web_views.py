@@ -148,6 +148,32 @@ def test_a_late_answer_does_not_draw_over_the_next_view(page: Page) -> None:
     expect(page.locator("#words")).to_have_value("not asked yet")
 
 
+def test_a_view_asked_for_while_the_server_starts_is_shown_when_it_answers(page: Page) -> None:
+    late = list[Route]()
+    page.route("**/api/v1/collections", lambda route: late.append(route))
+    with page.expect_request("**/api/v1/collections"):
+        page.goto("/")
+    page.get_by_role("link", name="Curate").click()
+    expect(page).to_have_url(re.compile("view=curate"))
+    expect(page.locator("#view")).to_have_text("")
+    late[0].continue_()
+    expect(page.locator(".curate")).to_be_visible()
+
+
+def test_what_is_known_late_does_not_draw_a_view_that_was_left(page: Page) -> None:
+    late = list[Route]()
+    page.route("**/selections", lambda route: late.append(route) if not late else route.continue_())
+    with page.expect_request("**/selections"):
+        page.goto("/")
+    page.get_by_role("link", name="Explore").click()
+    expect(page.locator(".map")).to_be_visible()
+    with page.expect_response("**/selections"):
+        late[0].continue_()
+    page.wait_for_load_state("networkidle")
+    expect(page.locator(".map")).to_be_visible()
+    expect(page.locator(".grid")).to_have_count(0)
+
+
 def test_the_study_from_its_making_to_its_results(page: Page, site: Any) -> None:
     for number in range(4):
         ids = [f"many/{4 * number + step:03}.png" for step in range(4)]

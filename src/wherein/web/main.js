@@ -12,7 +12,7 @@ import { EMPTY, go, onChange, returned, start, state } from "./state.js";
 const VIEWS = { search: "Search", explore: "Explore", curate: "Curate", annotate: "Annotate", label: "Label", review: "Review", study: "Study", reports: "Reports", index: "Index" };
 const view = document.getElementById("view");
 const picker = document.getElementById("collection");
-let collections = [];
+let collections = null; // not known yet
 let drawn = "";
 
 const here = () => collections.find((one) => one.name === state.collection) ?? collections[0];
@@ -30,6 +30,7 @@ function closeDialogs(now) {
 
 async function draw(now, before = {}) {
   closeDialogs(now);
+  if (!collections) return; // what is asked for is drawn when they are known
   if (!here()) {
     view.replaceChildren(h("p", { class: "problem" }, "No collection is served."));
     return;
@@ -41,6 +42,7 @@ async function draw(now, before = {}) {
   picker.value = now.collection;
   if (drawn !== now.collection) {
     await selection.load(now.collection);
+    if (now !== state) return;
     bar.offerLabels(now.collection);
     drawn = now.collection;
   }
