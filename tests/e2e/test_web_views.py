@@ -297,6 +297,23 @@ def test_reports_are_shown_inside_the_page(page: Page) -> None:
     expect(page.frame_locator(".report").locator("h1")).to_have_text("captions")
 
 
+def test_back_leaves_the_reports_whichever_was_open(page: Page, site: Any) -> None:
+    second = site.folder.parent / "reports" / "second.html"
+    second.write_text("<!doctype html><title>regions, toy</title><h1>regions</h1>")
+    try:
+        page.goto("/")
+        page.locator(".hit").first.wait_for()
+        page.get_by_role("link", name="Reports").click()
+        for name, heading in (("captions, toy", "captions"), ("regions, toy", "regions")):
+            page.get_by_role("button", name=name).click()
+            expect(page.frame_locator(".report").locator("h1")).to_have_text(heading)
+            expect(page.locator(".reports [aria-current=true]")).to_contain_text(name)
+        page.evaluate("history.back()")
+        expect(page.locator(".hit").first).to_be_visible()
+    finally:
+        second.unlink()
+
+
 def test_indexing_from_the_page(page: Page, site: Any) -> None:
     for number in range(40):
         target = site.folder / "fresh" / f"{number}.png"
