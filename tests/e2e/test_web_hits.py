@@ -117,6 +117,11 @@ def test_a_new_tag_is_offered_at_once(page: Page) -> None:
     expect(page.locator(".hit")).to_have_count(1)
     page.locator(".hit .open").click()
     page.get_by_label("Take off warm").click()
+    page.keyboard.press("Escape")
+    tag = page.get_by_label("Tag", exact=True)
+    expect(tag.locator("option:checked")).to_have_text("warm (0)")  # nobody has it, and it is still filtered by
+    tag.select_option("any")
+    expect(page).not_to_have_url(re.compile("tag="))
     expect(page.locator(".filters option[value=warm]")).to_have_count(0)
 
 

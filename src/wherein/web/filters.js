@@ -27,8 +27,12 @@ function optionOf(key, text, value) {
   return option;
 }
 
-export const tagOptions = (about) => [["", "any"], ...Object.entries(about.tags ?? {}).map(([tag, number]) => [tag, `${tag} (${count(number)})`])]
-  .map(([tag, text]) => optionOf(tag, text, state.tag[0] ?? ""));
+/** The tags there are, and the one that is filtered by, which may be gone. */
+export function tagOptions(about) {
+  const tags = { ...Object.fromEntries(state.tag.map((tag) => [tag, 0])), ...about.tags };
+  return [["", "any"], ...Object.entries(tags).map(([tag, number]) => [tag, `${tag} (${count(number)})`])]
+    .map(([tag, text]) => optionOf(tag, text, state.tag[0] ?? ""));
+}
 
 const hasNone = (hits) => hits.length > 0 && hits.every((hit) => (hit.confidence ?? null) === null);
 
