@@ -51,6 +51,22 @@ def test_two_tabs_keep_in_one_selection(page: Page, site: Any) -> None:
     assert kept(site) == {"Selection": ["red.png", "red-again.png", "trips/red-left.png"]}
 
 
+def test_what_one_tab_renames_is_kept_under_its_new_name_in_the_other(page: Page, site: Any) -> None:
+    page.goto(RED)
+    expect(page.locator("[data-id='red.png']")).to_be_visible()
+    keep(page, "red.png")
+    other = page.context.new_page()
+    other.goto("/?view=curate")
+    other.get_by_label("Name of the selection").fill("warm")
+    other.get_by_label("Name of the selection").press("Enter")
+    expect(other.locator(".side")).to_contain_text("warm")
+    expect(page.locator("#tray")).to_contain_text("in warm")
+    page.locator("[data-id='red-again.png'] .open").focus()
+    page.keyboard.press("s")
+    expect(page.locator("#say")).to_contain_text("Kept in warm.")
+    assert kept(site) == {"warm": ["red.png", "red-again.png"]}
+
+
 def test_a_name_that_is_taken_is_not_taken_over(page: Page, site: Any) -> None:
     api(site, "PUT", "/selections/a", json={"items": [{"image_id": "red.png"}]})
     api(site, "PUT", "/selections/b", json={"items": [{"image_id": "blue.png"}]})

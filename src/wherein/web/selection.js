@@ -63,6 +63,14 @@ function inTurn(act) {
   return done;
 }
 
+/** What one tab renames is not kept under its old name in another. */
+const renames = new BroadcastChannel("renamed selections");
+renames.addEventListener("message", ({ data: { collection, from, to } }) => {
+  if (collection !== loaded || from !== name) return;
+  call(to);
+  changed();
+});
+
 const here = (act = "") => at(loaded, `/selections/${encodeURIComponent(name)}${act}`);
 
 /** Send a change of the images; the server's answer stands unless more was changed meanwhile. */
@@ -106,6 +114,7 @@ export async function rename(wanted) {
   const next = named(wanted);
   const path = here("/rename");
   await inTurn(() => post(path, { to: next }));
+  renames.postMessage({ collection: loaded, from: name, to: next });
   call(next);
   changed();
 }
