@@ -177,6 +177,27 @@ def test_what_is_pressed_twice_is_sent_once(page: Page, site: Any) -> None:
     expect(page.locator("#view")).to_contain_text("1 of at least 20")
 
 
+def test_a_label_is_checked_once_however_often_a_key_is_pressed(page: Page, site: Any) -> None:
+    where = f"{site.url}api/v1/collections/pictures"
+    items = [{"image_id": one, "box": [0.0, 0.0, 0.5, 1.0], "label": "fire"} for one in ("red.png", "red-again.png")]
+    httpx.put(f"{where}/selections/checked", json={"items": items}).raise_for_status()
+    page.goto("/?view=label")
+    page.get_by_label("Your name").fill("ida")
+    asked, sent = list[str](), list[Route]()
+    page.on("request", lambda request: asked.append(request.url) if "/reviews/next" in request.url else None)
+    page.get_by_role("button", name="Check labels").dblclick()
+    expect(page.get_by_text("2 labels left")).to_be_visible()
+    assert len(asked) == 1
+    page.route("**/reviews", lambda route: sent.append(route))
+    page.keyboard.press("Control+2")
+    with page.expect_request("**/reviews"):
+        page.keyboard.press("1")
+    page.keyboard.press("2")
+    sent[0].continue_()
+    expect(page.get_by_text("1 label left")).to_be_visible()
+    assert [json.loads(route.request.post_data or "")["verdict"] for route in sent] == ["right"]
+
+
 @pytest.mark.parametrize("button", ["Begin", "Check labels", "Vote"])
 def test_a_name_that_nobody_can_have_is_refused_at_once(page: Page, button: str) -> None:
     page.goto("/?view=label")
