@@ -135,6 +135,15 @@ def refuse_strange_files(folder: Path) -> None:
                     raise InputError(f"{path}: has {found.st_size:,} bytes, which wherein never writes. Remove it.")
 
 
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is written anew, also within one tick of the clock; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def plain_path(name: str | os.PathLike[str]) -> Path:
     """A path as roots are written: absolute, without `..` or `~`."""
     return Path(os.path.abspath(os.path.expanduser(name)))  # noqa: PTH100, PTH111 — "~" may be no user

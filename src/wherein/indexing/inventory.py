@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar, Unpack
 
 from wherein.errors import ImageError, ImageNotFound, InputError, UnreadableImage
+from wherein.files import stamp_of
 from wherein.images import isolated
 from wherein.images.image import ImageLike
 from wherein.indexing.layer_choice import describe_layers
@@ -50,6 +51,16 @@ class Inventory(Upkeep):
     def version(self) -> int:
         """A number that changes when somebody else changes the collection."""
         return self._store.catalogue.version()
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What searches answer by, as one value: it changes when anybody changes images, judgements or what is trained.
+
+        It is read from this handle, and says nothing beside that of another.
+        """
+        kept = self.folder / "kept"
+        files = [self.folder / "manifest.json", kept / "judged.json", *sorted(kept.glob("trained/*/card.json"))]
+        return (self.version, *map(stamp_of, files))
 
     @property
     def searchable(self) -> int:

@@ -132,9 +132,7 @@ class Jobs:
             check_job(asked.get("encoder"), None, opened.made_by)
 
         def act(found: Collection, step: Step) -> dict[str, Any]:
-            card = found.train(**asked, on_progress=step)
-            served.rankings.forget()  # what was found before may be found otherwise now
-            return card.to_dict()
+            return found.train(**asked, on_progress=step).to_dict()
 
         return self._run(Job(secrets.token_hex(8), served.name, served.folder, served.folder, act=act))
 

@@ -68,11 +68,6 @@ class Rankings:
             while len(self._kept) > _RANKINGS_KEPT:
                 self._kept.popitem(last=False)
 
-    def forget(self) -> None:
-        """Forget all: something changed what they would say."""
-        with self._turn:
-            self._kept.clear()
-
 
 class Served:
     """One collection as the server sees it."""

@@ -1,4 +1,4 @@
-"""What was asked last: the query, its ranking and what its examples look like, so that outlines need no new search."""
+"""What was asked last: the query, its hits and what its examples look like, so that outlines need no new search."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ class AnsweredSearch:
 
     query: Query
     ranking: Ranking
+    """The last answer."""
     hits: dict[str, Hit]
     """All hits that were answered so far, and those that were rejected."""
     outline: Callable[[Iterable[Hit]], Iterator[Hit]]
+    state: tuple[object, ...]
+    """What the collection was then: in another, nothing of this may hold any more."""
 
     def located(self, image_ids: Sequence[str]) -> Ranking | None:
-        """The ranking of these images alone, outlined; None where it does not hold all of them."""
+        """These of its hits, outlined as they were found; None where it does not hold all of them."""
         if not self.hits.keys() >= set(image_ids):
             return None
         wanted = sorted(
@@ -52,11 +55,11 @@ class Questions:
             return self._kept.get(key)
 
     def keep(self, key: str, answered: AnsweredSearch) -> None:
-        """Remember what a question was answered; another page of the same joins what is known."""
-        ranking = answered.ranking
+        """Remember what a question was answered; another page of the same ranking joins what is known."""
         with self._turn:
             known = self._kept.pop(key, answered)
-            known.hits.update({hit.image_id: hit for hit in (*ranking.hits, *ranking.rejected)})
-            self._kept[key] = known
+            if known.state == answered.state:  # its outliner has looked at the examples already
+                answered = replace(answered, hits=known.hits | answered.hits, outline=known.outline)
+            self._kept[key] = answered
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from wherein.arrays import Mask
 from wherein.collection import Collection
+from wherein.errors import ImageNotFound
 from wherein.options import Options
 from wherein.output.exports import export
 from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
@@ -60,9 +61,6 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
     """Search, or take the next page of a search that was made before."""
 
     def run(collection: Collection) -> RankingOut:
-        outlined = None if uploads else _outlined(served, collection, asked)
-        if outlined is not None:
-            return outlined
         query, ranking, seconds = _searched(served, collection, asked, uploads, max_pixels=max_pixels)
         end = len(ranking.hits) if asked.all else asked.offset + asked.k
         hits, upto = ranking.hits[asked.offset : end], [hit.image_id for hit in ranking.hits[:end]]
@@ -70,6 +68,29 @@ async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, 
         return _out(asked, ranking, query, hits, likes, seconds=seconds)
 
     return await served.searching(run, method=asked.method)
+
+
+async def outline(served: Served, asked: SearchIn, *, max_pixels: int) -> RankingOut:
+    """Outlines of hits that a search has just found, as it found them; where none has, another search locates."""
+    located = asked.model_copy(update={"locate": True})
+
+    def run(collection: Collection) -> RankingOut | list[str] | None:
+        known = served.questions.get(_question(asked))
+        if known is None or asked.among is None or any(getattr(asked, name) not in (None, False) for name in UNCUT):
+            return asked.among
+        if known.state != collection.state:  # hits that have left since are no mistake of who saw them
+            return [one for one in asked.among if one not in known.hits or _is_here(collection, one)]
+        started = time.perf_counter()
+        ranking = known.located(asked.among)
+        if ranking is None:
+            return asked.among
+        hits = ranking.hits[asked.offset : asked.offset + asked.k]
+        return _out(located, ranking, known.query, hits, {}, seconds=time.perf_counter() - started)
+
+    found = await served.searching(run, method=asked.method)
+    if isinstance(found, RankingOut):
+        return found
+    return await ask(served, located.model_copy(update={"among": found}), {}, max_pixels=max_pixels)
 
 
 async def ask_lines(served: Served, asked: SearchIn, *, max_pixels: int) -> AsyncIterator[bytes]:
@@ -84,7 +105,7 @@ async def ask_lines(served: Served, asked: SearchIn, *, max_pixels: int) -> Asyn
             if asked.locate:
                 among = [hit.image_id for hit in some]
                 wanted = asked.model_copy(update={"among": among, "k": len(among), "offset": 0, **UNCUT})
-                outlined = {hit.image_id: hit for hit in (await ask(served, wanted, {}, max_pixels=max_pixels)).hits}
+                outlined = {hit.image_id: hit for hit in (await outline(served, wanted, max_pixels=max_pixels)).hits}
                 shown = ((hit, outlined.get(hit.image_id, hit)) for hit in some)
                 some = [drawn.model_copy(update={"like": hit.like}) for hit, drawn in shown]
             for hit in some:
@@ -120,7 +141,6 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
             for one in asked.judgements
         ]
         made = collection.calibrate(judgements, method=asked.method)
-        served.rankings.forget()
         return [CalibrationOut.model_validate(asdict(one)) for one in made]
 
     return await served.searching(run, method=asked.method)
@@ -139,9 +159,7 @@ async def uncalibrate(served: Served, asked: UncalibrateIn) -> UncalibratedOut:
     """Forget what was judged in one step, or all of it."""
 
     def run(collection: Collection) -> UncalibratedOut:
-        changed = collection.uncalibrate(asked.step, reset=asked.reset)
-        served.rankings.forget()
-        return UncalibratedOut(changed=changed)
+        return UncalibratedOut(changed=collection.uncalibrate(asked.step, reset=asked.reset))
 
     return await served.searching(run)
 
@@ -172,29 +190,25 @@ def _searched(
     return query, *_ranking(served, collection, asked, query, fresh=bool(uploads))
 
 
-def _outlined(served: Served, collection: Collection, asked: SearchIn) -> RankingOut | None:
-    """Outlines of hits that were answered just before; None where that question or one of the hits is forgotten."""
-    question = served.questions.get(_question(collection, asked)) if asked.locate and asked.among else None
-    if question is None or asked.among is None or any(getattr(asked, name) not in (None, False) for name in UNCUT):
-        return None
-    started = time.perf_counter()
-    ranking = question.located(asked.among)
-    if ranking is None:
-        return None
-    hits = ranking.hits[asked.offset : asked.offset + asked.k]
-    return _out(asked, ranking, question.query, hits, {}, seconds=time.perf_counter() - started)
+def _question(asked: SearchIn) -> str:
+    """What was asked, however many hits were wanted and whichever of them are looked at."""
+    return asked.model_dump_json(exclude={"k", "offset", "group", "polygons", "locate", "among", *UNCUT})
 
 
-def _question(collection: Collection, asked: SearchIn) -> str:
-    """What was asked, whichever images may answer it."""
-    return f"{collection.encoder} {asked.model_dump_json(include={'parts', 'method', 'liked', 'disliked'})}"
+def _is_here(collection: Collection, image_id: str) -> bool:
+    try:
+        collection.details(image_id)
+    except ImageNotFound:
+        return False
+    return True
 
 
 def _ranking(
     served: Served, collection: Collection, asked: SearchIn, query: Query, *, fresh: bool
 ) -> tuple[Ranking, float]:
     """The ranking a page is cut from. The first page is asked for as it is; later ones from ever longer rankings."""
-    key = (collection.version, collection.encoder, asked.model_dump_json(exclude={"k", "offset", "group"}))
+    state = collection.state
+    key = (state, asked.model_dump_json(exclude={"k", "offset", "group", "polygons"}))
     needed = asked.offset + asked.k
     exact = (*key, asked.k if asked.offset == 0 else None)
     known = None if fresh else served.rankings.get(exact)
@@ -211,8 +225,10 @@ def _ranking(
     answer = (ranking, time.perf_counter() - started)
     if not fresh:
         served.rankings.keep(exact, answer)
-        outline = collection.outliner(query, method=asked.method)
-        served.questions.keep(_question(collection, asked), AnsweredSearch(query, ranking, {}, outline))
+        if asked.among is None:
+            hits = {hit.image_id: hit for hit in (*ranking.hits, *ranking.rejected)}
+            located = collection.outliner(query, method=asked.method)
+            served.questions.keep(_question(asked), AnsweredSearch(query, ranking, hits, located, state))
     return answer
 
 

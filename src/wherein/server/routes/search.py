@@ -16,7 +16,7 @@ from starlette.background import BackgroundTask
 
 from wherein.images import isolated
 from wherein.server.problems import Problem
-from wherein.server.requests import ask, ask_lines, matches, write_hits
+from wherein.server.requests import ask, ask_lines, matches, outline, write_hits
 from wherein.server.requests import calibrate as learn
 from wherein.server.requests import reliability as trusted
 from wherein.server.requests import uncalibrate as unlearn
@@ -131,9 +131,12 @@ async def uncalibrate(served: ServedHere, asked: UncalibrateIn) -> UncalibratedO
 
 @router.post("/collections/{name}/locate")
 async def locate(served: ServedHere, library: LibraryHere, asked: SearchIn) -> RankingOut:
-    """As /search, with the pixels that matched outlined in every hit; `among` names the images to look at."""
-    located = asked.model_copy(update={"locate": True})
-    return await ask(served, located, {}, max_pixels=library.settings.max_upload_pixels)
+    """As /search, with the pixels that matched outlined in every hit; `among` names the images to look at.
+
+    Hits that the same question with the same filters has just found are outlined as they were found, without another
+    search: what is expected and noted is then what that search said of all images.
+    """
+    return await outline(served, asked, max_pixels=library.settings.max_upload_pixels)
 
 
 @router.post("/collections/{name}/matches")

@@ -93,5 +93,4 @@ async def export_trained(served: ServedHere, trained: TrainedName) -> Response:
 async def remove_trained(served: ServedHere, trained: TrainedName) -> ForgottenOut:
     """Forget something trained."""
     await served.writing(lambda found: found.remove_trained(trained))
-    served.rankings.forget()
     return ForgottenOut(name=trained)

@@ -1,0 +1,146 @@
+"""What the server answers is what Python answers, whatever was asked before and whoever changed what since."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import wherein
+from wherein.client import RemoteCollection, connect
+from wherein.values.judgement import Judgement
+from wherein.values.query import Query
+from wherein.values.ranking import Ranking
+
+Paint = Callable[..., Path]
+HERE = "/collections/pictures"
+RED = [f"many/{number:02}.png" for number in range(12)]
+BLUE = [f"many/{number:02}.png" for number in range(12, 30)]
+
+
+@pytest.fixture
+def many(collection: wherein.Collection, folder: Path, paint: Paint) -> wherein.Collection:
+    """Thirty pictures more, twelve of them red, and judged hits, so that there are confidences."""
+    for number in range(30):
+        paint(folder / "many" / f"{number:02}.png", "red" if number < 12 else "blue", size_wh=(64 + number, 48))
+    collection.add(folder)
+    judge(collection, red=RED, white=[], yellow=[])
+    return collection
+
+
+@pytest.fixture
+def address(many: wherein.Collection, folder: Path, serve: Callable[..., str]) -> str:
+    """Where they are served."""
+    return serve(folder)
+
+
+@pytest.fixture
+def remote(address: str) -> RemoteCollection:
+    """They as a client sees them."""
+    return connect(address)
+
+
+@pytest.fixture
+def http(address: str) -> Iterator[httpx.Client]:
+    """They as HTTP has them."""
+    with httpx.Client(base_url=f"{address}/api/v1", trust_env=False) as client:
+        yield client
+
+
+def judge(collection: wherein.Collection, **right: list[str]) -> None:
+    collection.calibrate([Judgement(Query.of(text), frozenset(ids), None) for text, ids in right.items()])
+
+
+def same(there: Ranking, here: Ranking) -> None:
+    """A served answer is a local one, but for where files lie."""
+    for ours, theirs in ((there.hits, here.hits), (there.rejected, here.rejected)):
+        assert [replace(hit, mask=None) for hit in ours] == [replace(hit, mask=None, path=None) for hit in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            assert (one.mask is None) == (other.mask is None)
+            assert one.mask is None or other.mask is None or np.array_equal(one.mask, other.mask)
+    assert replace(there, hits=(), rejected=()) == replace(here, hits=(), rejected=())
+
+
+SOME = ["red.png", "holiday/half.png", RED[0], BLUE[0]]
+FILTERS: list[dict[str, Any]] = [{}, {"folder": "holiday"}, {"tags": ["marked"]}, {"min_side": 70}, {"k": 1}]
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+def test_outlines_of_some_images_follow_filters_after_the_same_question(
+    remote: RemoteCollection, many: wherein.Collection, filters: dict[str, Any]
+) -> None:
+    many.tag("marked", ["red.png"])
+    remote.search("red")
+    asked = {"among": SOME, "locate": True, **filters}
+    same(remote.search("red", **asked), many.search("red", **asked))
+
+
+def test_outlines_of_just_found_hits_pass_the_filters(http: httpx.Client) -> None:
+    asked: dict[str, Any] = {"parts": [{"text": "red"}]}
+    http.post(f"{HERE}/search", json={**asked, "k": 40})
+    found = http.post(f"{HERE}/locate", json={**asked, "among": SOME, "folder": "many"}).json()
+    assert ([hit["image_id"] for hit in found["hits"]], found["searched"]) == ([RED[0], BLUE[0]], 2)
+
+
+def judged_again(many: wherein.Collection, folder: Path, paint: Paint) -> None:
+    judge(many, red=[])
+
+
+def taken_back(many: wherein.Collection, folder: Path, paint: Paint) -> None:
+    many.uncalibrate(reset=True)
+
+
+def painted_over(many: wherein.Collection, folder: Path, paint: Paint) -> None:
+    paint(folder / RED[0], "blue", size_wh=(64, 48))
+    many.add()
+
+
+CHANGES = [judged_again, taken_back, painted_over]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_searches_and_outlines_follow_what_another_handle_changes(
+    remote: RemoteCollection, many: wherein.Collection, folder: Path, paint: Paint, change: Callable[..., None]
+) -> None:
+    plain, outlined = {"k": 5}, {"k": 4, "among": SOME, "locate": True}
+    before = [remote.search("red", **asked) for asked in (plain, outlined)]
+    change(many, folder, paint)
+    for asked, old in zip((plain, outlined), before, strict=True):
+        there = remote.search("red", **asked)
+        assert [(hit.image_id, hit.confidence) for hit in there] != [(hit.image_id, hit.confidence) for hit in old]
+        same(there, many.search("red", **asked))
+
+
+def test_outlines_of_hits_follow_a_judgement(http: httpx.Client) -> None:
+    asked: dict[str, Any] = {"parts": [{"text": "red"}]}
+    located = {**asked, "among": RED[:2], "k": 2}
+    http.post(f"{HERE}/search", json=asked)
+    before = http.post(f"{HERE}/locate", json=located).json()["hits"]
+    judged = [{"parts": asked["parts"], "right": [], "wrong": RED}]
+    assert http.post(f"{HERE}/calibrate", json={"judgements": judged}).status_code == 200
+    after = http.post(f"{HERE}/locate", json=located).json()["hits"]
+    assert all(new["confidence"] != old["confidence"] for old, new in zip(before, after, strict=True))
+
+
+def test_searches_follow_what_another_handle_trains_and_forgets(
+    remote: RemoteCollection, many: wherein.Collection
+) -> None:
+    many.tag("warm", RED[:6])
+    many.tag("cold", BLUE[:6])
+    many.train("moods", labels=["warm", "cold"])
+    before = remote.search("label:warm", k=3)
+    same(before, many.search("label:warm", k=3))
+    many.untag("warm", RED[:6])
+    many.tag("warm", BLUE[6:12])
+    many.untag("cold", BLUE[:6])
+    many.tag("cold", RED[:6])
+    many.train("moods", labels=["warm", "cold"])
+    after = remote.search("label:warm", k=3)
+    assert [hit.image_id for hit in after] != [hit.image_id for hit in before]
+    same(after, many.search("label:warm", k=3))
+    many.remove_trained("moods")
+    with pytest.raises(wherein.InputError, match="label"):
+        remote.search("label:warm", k=3)
