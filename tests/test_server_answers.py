@@ -105,10 +105,10 @@ CHANGES = [judged_again, taken_back, painted_over]
 def test_searches_and_outlines_follow_what_another_handle_changes(
     remote: RemoteCollection, many: wherein.Collection, folder: Path, paint: Paint, change: Callable[..., None]
 ) -> None:
-    plain, outlined = {"k": 5}, {"k": 4, "among": SOME, "locate": True}
-    before = [remote.search("red", **asked) for asked in (plain, outlined)]
+    ways: list[dict[str, Any]] = [{"k": 5}, {"k": 4, "among": SOME, "locate": True}]
+    before = [remote.search("red", **asked) for asked in ways]
     change(many, folder, paint)
-    for asked, old in zip((plain, outlined), before, strict=True):
+    for asked, old in zip(ways, before, strict=True):
         there = remote.search("red", **asked)
         assert [(hit.image_id, hit.confidence) for hit in there] != [(hit.image_id, hit.confidence) for hit in old]
         same(there, many.search("red", **asked))
@@ -144,3 +144,50 @@ def test_searches_follow_what_another_handle_trains_and_forgets(
     many.remove_trained("moods")
     with pytest.raises(wherein.InputError, match="label"):
         remote.search("label:warm", k=3)
+
+
+DECISIONS: list[dict[str, Any]] = [
+    {"k": 14, "decide": True},
+    {"k": 2, "decide": True},
+    {"k": 1, "min_confidence": 0.9},
+    {"k": 14, "precision": 0.5},
+    {"k": 14, "false_alarms": 0.5},
+    {"k": 2, "all": True, "min_confidence": 1.0},
+    {"k": 5, "method": "patches", "decide": True},
+]
+
+
+@pytest.mark.parametrize("text", ["red", "red in the upper left", "purple"])
+@pytest.mark.parametrize("options", DECISIONS, ids=str)
+def test_decisions_are_those_of_python(
+    remote: RemoteCollection, many: wherein.Collection, text: str, options: dict[str, Any]
+) -> None:
+    same(remote.search(text, **options), many.search(text, **options))
+
+
+PAGED: list[tuple[dict[str, Any], int]] = [
+    ({"parts": [{"text": "red"}], "decide": True}, 2),
+    ({"parts": [{"text": "red"}], "decide": True}, 5),
+    ({"parts": [{"text": "red"}]}, 3),
+    ({"parts": [{"text": "red"}], "method": "patches", "min_confidence": 0.5}, 4),
+    ({"parts": [{"words": "blue"}, {"text": "red", "weight": 0.9}], "min_confidence": 0.4}, 2),
+    ({"parts": [{"text": "blue"}], "liked": [RED[0]], "disliked": [BLUE[0]], "decide": True}, 2),
+]
+
+
+@pytest.mark.parametrize(("asked", "k"), PAGED, ids=str)
+def test_pages_hold_every_hit_and_every_rejected_one_once(http: httpx.Client, asked: dict[str, Any], k: int) -> None:
+    whole = http.post(f"{HERE}/search", json={**asked, "k": 34}).json()
+    pages = [http.post(f"{HERE}/search", json={**asked, "k": k, "offset": at}).json() for at in range(0, 40, k)]
+    assert [len(page["hits"]) + len(page["rejected"]) for page in pages[: 34 // k]] == [k] * (34 // k)
+    for side in ("hits", "rejected"):
+        parts = [hit["image_id"] for page in pages for hit in page[side]]
+        assert sorted(parts) == sorted(hit["image_id"] for hit in whole[side])
+
+
+def test_all_hits_are_exported_as_they_are_found(http: httpx.Client) -> None:
+    asked = {"parts": [{"text": "red"}], "k": 1, "all": True}
+    found = [hit["image_id"] for hit in http.post(f"{HERE}/search", json=asked).json()["hits"]]
+    assert len(found) > 1
+    written = http.post(f"{HERE}/search/export", params={"format": "coco"}, json=asked).json()
+    assert sorted(image["file_name"] for image in written["images"]) == sorted(found)

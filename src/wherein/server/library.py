@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -28,10 +27,10 @@ from wherein.server.places import NamedFolders
 from wherein.server.preparing import Preparing
 from wherein.server.problems import Problem
 from wherein.server.questions import Questions
+from wherein.server.rankings import Rankings
 from wherein.server.settings import Settings
 from wherein.sums import digest_name
 from wherein.values.address import Address, Location, location_of
-from wherein.values.ranking import Ranking
 from wherein.values.records import FOLDER, Info
 
 T = TypeVar("T")
@@ -39,34 +38,10 @@ T = TypeVar("T")
 MAX_PIXELS: Final = 200_000_000
 """Pixels of an image that is decoded for a request: fewer than while indexing, since requests come from strangers.
 Pillow takes 800 MB for so many; half refuses photographs that phones take."""
-_RANKINGS_KEPT: Final = 64
-"""Rankings of one collection in memory: a few pages of some dozen people, at most 20 MB."""
 _UPLOAD_SIDE: Final = 256
 """Pixels of the longer side, about, at which an upload is decoded to see that it can be."""
 _EXAMPLES_ROOM: Final = 256 << 20
 """Bytes of uploaded images that are kept for each collection."""
-
-
-class Rankings:
-    """The rankings that pages were cut from last, and the seconds each took; lanes may ask at once."""
-
-    def __init__(self) -> None:
-        self._kept = OrderedDict[tuple[object, ...], tuple[Ranking, float]]()
-        self._turn = threading.Lock()
-
-    def get(self, key: tuple[object, ...]) -> tuple[Ranking, float] | None:
-        """A ranking that is kept."""
-        with self._turn:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def keep(self, key: tuple[object, ...], found: tuple[Ranking, float]) -> None:
-        """Keep a ranking; the one nobody asked for longest is forgotten."""
-        with self._turn:
-            self._kept[key] = found
-            while len(self._kept) > _RANKINGS_KEPT:
-                self._kept.popitem(last=False)
 
 
 class Served:

@@ -8,11 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from wherein.server.shapes import SearchIn
 from wherein.values.query import Query
 from wherein.values.ranking import Hit, Ranking
 
 _KEPT: Final = 32
 """Questions of one collection: a few people who each look at one ranking, with some megabytes of grids each."""
+
+UNCUT: Final = {"min_confidence": None, "precision": None, "false_alarms": None, "decide": False, "all": False}
+"""The options of a search that rejects nothing."""
+
+
+def question_of(asked: SearchIn) -> str:
+    """What was asked, however many hits were wanted and whichever of them are looked at."""
+    return asked.model_dump_json(exclude={"k", "offset", "group", "polygons", "locate", "among", *UNCUT})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, replace
@@ -11,14 +10,14 @@ from typing import Any, Final
 from wherein.arrays import Mask
 from wherein.collection import Collection
 from wherein.errors import ImageNotFound
-from wherein.options import Options
 from wherein.output.exports import export
 from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
 from wherein.server.look_alikes import LookAlikes
 from wherein.server.models import check_method
+from wherein.server.pages import Page, page_of
 from wherein.server.places import file_name
 from wherein.server.problems import Problem
-from wherein.server.questions import AnsweredSearch
+from wherein.server.questions import UNCUT, question_of
 from wherein.server.shapes import (
     CalibrateIn,
     CalibrationOut,
@@ -46,26 +45,16 @@ _LOCATED_AT_ONCE: Final = 6
 """Hits that are outlined in one turn: a tenth of a second, so that another search waits no longer."""
 EXAMPLE_BYTES: Final = 512 << 20
 """Bytes of all example files in one request, which are held while it is answered: some hundred photographs."""
-_GROWTH: Final = 4
-"""How many times deeper the ranking is made when a page beyond its end is asked for, so that scrolling searches
-rarely."""
-_FOLLOW: Final = 20
-"""Rejected hits below the last kept one (or as many as were kept, where those are fewer) after which nothing more is
-looked for: surer ones hardly follow."""
-UNCUT: Final = {"min_confidence": None, "precision": None, "false_alarms": None, "decide": False, "all": False}
-"""The options of a search that rejects nothing."""
-_OPTIONS: Final = set(Options.__optional_keys__)
 
 
 async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int) -> RankingOut:
     """Search, or take the next page of a search that was made before."""
 
     def run(collection: Collection) -> RankingOut:
-        query, ranking, seconds = _searched(served, collection, asked, uploads, max_pixels=max_pixels)
-        end = len(ranking.hits) if asked.all else asked.offset + asked.k
-        hits, upto = ranking.hits[asked.offset : end], [hit.image_id for hit in ranking.hits[:end]]
+        query, page = _searched(served, collection, asked, uploads, max_pixels=max_pixels)
+        upto = [*page.before, *(hit.image_id for hit in page.ranking)]
         likes = LookAlikes().of(collection, upto, key=None) if asked.group else {}
-        return _out(asked, ranking, query, hits, likes, seconds=seconds)
+        return _out(asked, page.ranking, query, likes, seconds=page.seconds)
 
     return await served.searching(run, method=asked.method)
 
@@ -75,7 +64,7 @@ async def outline(served: Served, asked: SearchIn, *, max_pixels: int) -> Rankin
     located = asked.model_copy(update={"locate": True})
 
     def run(collection: Collection) -> RankingOut | list[str] | None:
-        known = served.questions.get(_question(asked))
+        known = served.questions.get(question_of(asked))
         if known is None or asked.among is None or any(getattr(asked, name) not in (None, False) for name in UNCUT):
             return asked.among
         if known.state != collection.state:  # hits that have left since are no mistake of who saw them
@@ -84,8 +73,8 @@ async def outline(served: Served, asked: SearchIn, *, max_pixels: int) -> Rankin
         ranking = known.located(asked.among)
         if ranking is None:
             return asked.among
-        hits = ranking.hits[asked.offset : asked.offset + asked.k]
-        return _out(located, ranking, known.query, hits, {}, seconds=time.perf_counter() - started)
+        ranking = replace(ranking, hits=ranking.hits[asked.offset : asked.offset + asked.k])
+        return _out(located, ranking, known.query, {}, seconds=time.perf_counter() - started)
 
     found = await served.searching(run, method=asked.method)
     if isinstance(found, RankingOut):
@@ -114,13 +103,20 @@ async def ask_lines(served: Served, asked: SearchIn, *, max_pixels: int) -> Asyn
     return lines()
 
 
-async def write_hits(served: Served, asked: SearchIn, target: str, *, max_pixels: int) -> None:
-    """Search, and write the page of hits as `wherein search --export` does: `coco:FILE`, `fiftyone:FOLDER`, …"""
+async def write_hits(served: Served, asked: SearchIn, target: str, *, most: int | None, max_pixels: int) -> None:
+    """Search, and write the page of hits as `wherein search --export` does: `coco:FILE`, `fiftyone:FOLDER`, …
+
+    More hits than `most` are refused before anything is written.
+    """
 
     def run(collection: Collection) -> None:
-        _, ranking, _ = _searched(served, collection, asked, {}, max_pixels=max_pixels)
-        page = replace(ranking, hits=ranking.hits[asked.offset : asked.offset + asked.k])
-        export(page, target, thumb_of=collection.thumb, file_of=collection.open_file)
+        _, page = _searched(served, collection, asked, {}, max_pixels=max_pixels)
+        count, kind = len(page.ranking.hits), target.partition(":")[0]
+        if most is not None and count > most:
+            raise Problem(
+                422, f"all: are {count:,} hits, and {kind} holds the pictures of {most} at most. Ask for k hits."
+            )
+        export(page.ranking, target, thumb_of=collection.thumb, file_of=collection.open_file)
 
     await served.searching(run, method=asked.method)
 
@@ -183,16 +179,11 @@ def _hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> dict[str, 
 
 def _searched(
     served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
-) -> tuple[Query, Ranking, float]:
-    """What was asked, the ranking its page is cut from, and the seconds that took."""
+) -> tuple[Query, Page]:
+    """What was asked, and the page of its ranking."""
     check_method(asked.method, collection.made_by)
     query = _query(served, collection, asked, uploads, max_pixels=max_pixels)
-    return query, *_ranking(served, collection, asked, query, fresh=bool(uploads))
-
-
-def _question(asked: SearchIn) -> str:
-    """What was asked, however many hits were wanted and whichever of them are looked at."""
-    return asked.model_dump_json(exclude={"k", "offset", "group", "polygons", "locate", "among", *UNCUT})
+    return query, page_of(served, collection, asked, query, fresh=bool(uploads))
 
 
 def _is_here(collection: Collection, image_id: str) -> bool:
@@ -201,43 +192,6 @@ def _is_here(collection: Collection, image_id: str) -> bool:
     except ImageNotFound:
         return False
     return True
-
-
-def _ranking(
-    served: Served, collection: Collection, asked: SearchIn, query: Query, *, fresh: bool
-) -> tuple[Ranking, float]:
-    """The ranking a page is cut from. The first page is asked for as it is; later ones from ever longer rankings."""
-    state = collection.state
-    key = (state, asked.model_dump_json(exclude={"k", "offset", "group", "polygons"}))
-    needed = asked.offset + asked.k
-    exact = (*key, asked.k if asked.offset == 0 else None)
-    known = None if fresh else served.rankings.get(exact)
-    if known is not None and (len(known[0]) >= needed or _is_whole(known[0])):
-        return known
-    seen = 0 if known is None else len(known[0]) + len(known[0].rejected)
-    depth = asked.k if asked.offset == 0 else max(needed, _GROWTH * (seen or asked.k))
-    started = time.perf_counter()
-    options = {**asked.model_dump(include=_OPTIONS), "index": served.index_of(asked.index)}
-    ranking = collection.search(query, **{**options, "k": depth})
-    while len(ranking) < needed and len(ranking) + len(ranking.rejected) == depth and not _is_whole(ranking):
-        depth *= _GROWTH
-        ranking = collection.search(query, **{**options, "k": depth})
-    answer = (ranking, time.perf_counter() - started)
-    if not fresh:
-        served.rankings.keep(exact, answer)
-        if asked.among is None:
-            hits = {hit.image_id: hit for hit in (*ranking.hits, *ranking.rejected)}
-            located = collection.outliner(query, method=asked.method)
-            served.questions.keep(_question(asked), AnsweredSearch(query, ranking, hits, located, state))
-    return answer
-
-
-def _is_whole(ranking: Ranking) -> bool:
-    """Whether no longer ranking would have more hits: all images are in it, or all that follow are rejected too."""
-    if len(ranking) + len(ranking.rejected) >= ranking.searched:
-        return True
-    last = min((hit.score for hit in ranking), default=math.inf)
-    return sum(hit.score <= last for hit in ranking.rejected) >= min(_FOLLOW, max(1, len(ranking)))
 
 
 def _query(
@@ -321,15 +275,13 @@ def _uploaded(uploads: Mapping[str, bytes], name: str, *, max_pixels: int) -> by
     return uploads[name]
 
 
-def _out(
-    asked: SearchIn, ranking: Ranking, query: Query, hits: tuple[Hit, ...], likes: Mapping[str, str], *, seconds: float
-) -> RankingOut:
+def _out(asked: SearchIn, ranking: Ranking, query: Query, likes: Mapping[str, str], *, seconds: float) -> RankingOut:
     sent = replace(ranking, query=str(query), label=query.label, hits=(), rejected=()).to_dict() | {
         "parts": [_part_out(part) for part in query.parts],
         "offset": asked.offset,
         "seconds": seconds,
-        "hits": [_hit_out(hit, polygons=asked.polygons, like=likes.get(hit.image_id)) for hit in hits],
-        "rejected": [_hit_out(hit, polygons=asked.polygons) for hit in ranking.rejected[: asked.k]],
+        "hits": [_hit_out(hit, polygons=asked.polygons, like=likes.get(hit.image_id)) for hit in ranking.hits],
+        "rejected": [_hit_out(hit, polygons=asked.polygons) for hit in ranking.rejected],
     }
     return RankingOut.model_validate(sent)
 

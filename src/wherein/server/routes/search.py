@@ -42,7 +42,10 @@ PICTURED_MOST: Final = 200
 
 @router.post("/collections/{name}/search")
 async def search(served: ServedHere, library: LibraryHere, asked: SearchIn) -> RankingOut:
-    """The k best images from `offset` on. Pages of one search are cut from one ranking."""
+    """The k best images from `offset` on. Pages of one search, all of one k, are cut from one ranking.
+
+    Where hits are rejected, a page has fewer than k: `offset` counts the places of hits and of rejected ones alike.
+    """
     return await ask(served, asked, {}, max_pixels=library.settings.max_upload_pixels)
 
 
@@ -91,7 +94,9 @@ async def export_hits(
     written = home / ("hits.json" if format == "coco" else "hits")
     try:
         located = asked.model_copy(update={"locate": True})
-        await write_hits(served, located, f"{format}:{written}", max_pixels=library.settings.max_upload_pixels)
+        most = None if format == "coco" else PICTURED_MOST
+        pixels = library.settings.max_upload_pixels
+        await write_hits(served, located, f"{format}:{written}", most=most, max_pixels=pixels)
         if format != "coco":
             written = Path(await anyio.to_thread.run_sync(shutil.make_archive, str(written), "zip", str(written)))
     except BaseException:
