@@ -1,5 +1,6 @@
 """What the server answers is what Python answers, whatever was asked before and whoever changed what since."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 import wherein
 from wherein.client import RemoteCollection, connect
 from wherein.values.judgement import Judgement
-from wherein.values.query import Query
+from wherein.values.query import Part, Query
 from wherein.values.ranking import Ranking
+from wherein.values.region import Box
 
 Paint = Callable[..., Path]
 HERE = "/collections/pictures"
@@ -191,3 +193,13 @@ def test_all_hits_are_exported_as_they_are_found(http: httpx.Client) -> None:
     assert len(found) > 1
     written = http.post(f"{HERE}/search/export", params={"format": "coco"}, json=asked).json()
     assert sorted(image["file_name"] for image in written["images"]) == sorted(found)
+
+
+@pytest.mark.parametrize("said", ["words", "text"])
+@pytest.mark.parametrize("region", [{"box": [0, 0, 0.5, 1]}, {"mask": {"size": [1, 2], "counts": [1, 1]}}], ids=str)
+def test_a_region_of_a_text_is_refused_as_in_python(http: httpx.Client, said: str, region: dict[str, Any]) -> None:
+    given = {"box": Box(0, 0, 0.5, 1)} if "box" in region else {"mask": np.array([[False, True]])}
+    with pytest.raises(wherein.InputError) as error:
+        Part(text="red", **given)
+    answer = http.post(f"{HERE}/search", json={"parts": [{said: "red", **region}]})
+    assert (answer.status_code, answer.json()["error"]["message"]) == (422, str(error.value))

@@ -230,16 +230,18 @@ def _part(
             422, f"a part is exactly one of words, text, image_id, example, upload; this one has {len(given)}."
         )
     box = None if part.box is None else Box(*part.box)
+    mask = _mask(part)
     where = None if part.where is None else place(part.where) if isinstance(part.where, str) else Box(*part.where)
     if part.words is not None:
         read = parse_text(part.words)
         weight = part.weight * read.weight
         said = {} if where is None else {"where": where, "said_where": None}
-        return replace(read, weight=weight, negative=part.negative, **said)  # type: ignore[arg-type]
+        return replace(read, weight=weight, negative=part.negative, box=box, mask=mask, **said)  # type: ignore[arg-type]
     if part.text is not None:
         return Part(
             text=part.text,
             box=box,
+            mask=mask,
             weight=part.weight,
             negative=part.negative,
             where=where,
@@ -257,7 +259,7 @@ def _part(
         weight=part.weight,
         negative=part.negative,
         where=where,
-        mask=_mask(part),
+        mask=mask,
         image_id=part.image_id,
     )
 
