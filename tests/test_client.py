@@ -84,3 +84,14 @@ def test_addresses_that_cannot_be(served: str) -> None:
         connect("http://127.0.0.1:1")
     with pytest.raises(CollectionNotFound, match="serves pictures, not other"):
         connect(served, collection="other")
+
+
+def test_no_label_means_none(served: str, collection: wherein.Collection) -> None:
+    collection.tag("warm", ["red.png"])
+    collection.tag("cold", ["blue.png"])
+    collection.train("moods")
+    for tag in (False, True):
+        there, here = (one.label("moods", labels=[], tag=tag) for one in (connect(served), collection))
+        assert (there, there.predictions) == (here, ())
+    with pytest.raises(InputError, match="nothing trained is called"):
+        connect(served).label("nothing", labels=[])

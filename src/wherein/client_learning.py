@@ -78,7 +78,7 @@ class RemoteLearning:
         """As `Collection.label`."""
         only_filters(filters)
         wanted, passing = None if labels is None else list(labels), as_sent(filters)
-        if tag:
+        if tag or wanted == []:  # an address cannot name no label; to tag with none changes nothing
             body = {"labels": wanted, "min_confidence": min_confidence} | passing
             return Predicted.from_dict(self._door.json("POST", f"{self._at(name)}/tags", body=body))
         query = {"label": wanted, "min_confidence": min_confidence} | passing

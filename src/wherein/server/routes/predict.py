@@ -16,7 +16,7 @@ from wherein.server.routes.train import TrainedName
 from wherein.server.shapes import FiltersIn, ImageId, Name, Shape, filters_of
 
 router = APIRouter(tags=["training"])
-Labels = Annotated[list[Name], Field(min_length=1, max_length=1000)]
+Labels = Annotated[list[Name], Field(max_length=1000)]
 Least = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
