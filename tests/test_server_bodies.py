@@ -166,3 +166,20 @@ def test_what_is_prepared_alone_goes_on_though_its_client_left(
     assert begun.is_set()
     assert ended.wait(20)
     preparing.close()
+
+
+UNREADABLE = [
+    ("no UTF-8", b'{"parts": [{"text": "\xff\xfe red"}]}', "it is no UTF-8 at byte "),
+    ("nested too deep", b'{"parts": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "lie too deep in one another"),
+    ("a number of 5,000 digits", b'{"k": ' + b"1" * 5000 + b"}", "Exceeds the limit (4300 digits)"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), [one[1:] for one in UNREADABLE], ids=[one[0] for one in UNREADABLE])
+def test_a_body_that_cannot_be_read_is_told_why(served: str, content: bytes, said: str) -> None:
+    answer = HTTP.post(f"{served}{HERE}/search", content=content, headers={"content-type": "application/json"})
+    assert kind(answer) == (400, "BadRequest")
+    message = answer.json()["error"]["message"]
+    assert message.startswith(f"the body of {HERE}/search cannot be read: ")
+    assert said in message
+    assert "See /docs" in message or "Write its JSON in UTF-8." in message

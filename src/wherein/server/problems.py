@@ -96,6 +96,8 @@ def install(app: FastAPI) -> None:
             message = f"{request.url.path}: there is nothing here. The routes are listed at /docs."
         elif error.status_code == 405:
             message = f"{request.method} is not answered at {request.url.path}. The routes are listed at /docs."
+        elif error.status_code == 400 and error.__cause__ is not None:
+            message = f"the body of {request.url.path} cannot be read: {_unread(error.__cause__)}"
         return JSONResponse(body(error.status_code, message), error.status_code, headers=error.headers)
 
     @app.exception_handler(ClientDisconnect)
@@ -112,6 +114,15 @@ def _said(request: Request, message: str) -> str:
     """A message that calls folders by their names, not by where they are on disk."""
     told: str = request.app.state.library.places().said(message)
     return told
+
+
+def _unread(cause: BaseException) -> str:
+    """Why a body could not be read, where, and the way out."""
+    if isinstance(cause, UnicodeDecodeError):
+        return f"it is no UTF-8 at byte {cause.start:,} ({cause.reason}). Write its JSON in UTF-8."
+    if isinstance(cause, RecursionError):
+        return "its lists and objects lie too deep in one another. See /docs for what this route takes."
+    return f"{str(cause).partition(';')[0] or type(cause).__name__}. See /docs for what this route takes."
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
