@@ -86,6 +86,14 @@ def test_addresses_that_cannot_be(served: str) -> None:
         connect(served, collection="other")
 
 
+def test_a_detailed_mask_is_searched_with(served: str, collection: wherein.Collection) -> None:
+    random = np.random.default_rng(0)
+    for side in (500, 1600):  # the run lengths of the second are more than a megabyte
+        part = Part(image=PIL.Image.new("RGB", (side, side), "blue"), mask=random.random((side, side)) > 0.5)
+        there, here = connect(served).search(part), collection.search(part)
+        assert [(hit.image_id, hit.score) for hit in there] == [(hit.image_id, hit.score) for hit in here]
+
+
 def test_no_label_means_none(served: str, collection: wherein.Collection) -> None:
     collection.tag("warm", ["red.png"])
     collection.tag("cold", ["blue.png"])

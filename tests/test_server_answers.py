@@ -203,3 +203,14 @@ def test_a_region_of_a_text_is_refused_as_in_python(http: httpx.Client, said: st
         Part(text="red", **given)
     answer = http.post(f"{HERE}/search", json={"parts": [{said: "red", **region}]})
     assert (answer.status_code, answer.json()["error"]["message"]) == (422, str(error.value))
+
+
+def test_an_upload_is_refused_by_the_names_of_all_that_is_wrong(http: httpx.Client, folder: Path) -> None:
+    query = {"parts": [{"upload": "a", "weight": -1}], "minconfidence": 1, "k": 0}
+    plain = http.post(f"{HERE}/search", json=query).json()["error"]["message"]
+    files = {"images": ("a", (folder / "red.png").read_bytes())}
+    sent = http.post(f"{HERE}/search/upload", data={"query": json.dumps(query)}, files=files)
+    assert (sent.status_code, sent.json()["error"]["message"]) == (422, plain.replace("body.", "body.query."))
+    assert all(f"body.query.{name}: " in sent.text for name in ("parts.0.weight", "minconfidence", "k"))
+    no_json = http.post(f"{HERE}/search/upload", data={"query": "{"}, files=files).json()["error"]["message"]
+    assert no_json.startswith("body.query: Invalid JSON: ")

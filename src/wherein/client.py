@@ -287,7 +287,7 @@ def _part(part: Part, uploads: list[tuple[str, bytes]]) -> dict[str, Any]:
         values["box"] = list(part.box.xyxy)
     pixels = part.pixels()
     if pixels is not None:
-        values["mask"] = to_rle(pixels, compressed=False)
+        values["mask"] = to_rle(pixels)
     if part.where is not None:
         values |= {"where": list(part.where.xyxy), "said_where": part.said_where}
     return values

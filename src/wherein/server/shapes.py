@@ -51,6 +51,14 @@ class MaskOut(Shape):
     counts: Annotated[list[Annotated[int, Field(ge=0, le=400_000_000)]], Field(max_length=1_000_000)]
 
 
+class MaskIn(Shape):
+    """Pixels as COCO's run lengths: as their plain list, or as COCO's string of them, which is much shorter."""
+
+    size: tuple[Annotated[int, Field(ge=1, le=20_000)], Annotated[int, Field(ge=1, le=20_000)]]
+    """height, width"""
+    counts: Annotated[list[Annotated[int, Field(ge=0, le=400_000_000)]], Field(max_length=1_000_000)] | str
+
+
 class PartIn(Shape):
     """One thing to look for, or to avoid: exactly one of words, text, image_id, example, upload."""
 
@@ -66,7 +74,7 @@ class PartIn(Shape):
     """The name of a file in the same multipart request."""
     box: CornersIn | None = None
     """The part of the example image that counts."""
-    mask: MaskOut | None = None
+    mask: MaskIn | None = None
     """The pixels of the example image that count, instead of a box."""
     where: CornersIn | Annotated[str, Field(max_length=40)] | None = None
     """Where in the searched images it should be: a box, or a word such as top-left."""

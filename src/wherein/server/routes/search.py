@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import anyio
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, Response, StreamingResponse
+from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.background import BackgroundTask
 
@@ -35,7 +38,29 @@ from wherein.server.shapes import (
 )
 from wherein.server.thumbs import jpeg
 
-router = APIRouter(tags=["search"])
+
+class _LargeForm(Request):
+    """A request whose form may be as large as a request may be: Starlette takes a megabyte of each field, else."""
+
+    def form(self, **limits: Any) -> Any:
+        """The fields and files."""
+        return super().form(**{"max_part_size": self.app.state.library.settings.max_upload_bytes, **limits})
+
+
+class _Route(APIRoute):
+    """A route that reads forms so."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers."""
+        answer = super().get_route_handler()
+
+        async def answered(request: Request) -> Response:
+            return await answer(_LargeForm(request.scope, request.receive))
+
+        return answered
+
+
+router = APIRouter(tags=["search"], route_class=_Route)
 PICTURED_MOST: Final = 200
 """The most hits whose pictures are put into one file."""
 
@@ -53,14 +78,15 @@ async def search(served: ServedHere, library: LibraryHere, asked: SearchIn) -> R
 async def search_upload(
     served: ServedHere,
     library: LibraryHere,
-    query: Annotated[str, Form(max_length=200_000, description="A search as JSON; parts name their `upload`")],
+    query: Annotated[str, Form(description="A search as JSON; parts name their `upload`")],
     images: Annotated[list[UploadFile], File(description="The images, by file name")],
 ) -> RankingOut:
     """Search with images that come along. A part's `upload` is the file name of one of them."""
     try:
         asked = SearchIn.model_validate_json(query)
     except ValidationError as error:
-        raise Problem(422, f"query: {error.errors()[0]['msg']}. It is JSON as /search takes it.") from None
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)
+        raise RequestValidationError([{**one, "loc": ("body", "query", *one["loc"])} for one in wrong]) from None
     uploads = {image.filename or str(number): await image.read() for number, image in enumerate(images)}
     return await ask(served, asked, uploads, max_pixels=library.settings.max_upload_pixels)
 
