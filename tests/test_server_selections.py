@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,3 +107,37 @@ def test_a_study_asks_about_no_image_that_is_gone(http: httpx.Client, folder: Pa
 def refused_study(http: httpx.Client) -> str:
     """Why a study of what was kept so far is refused."""
     return str(http.post(f"{HERE}/studies/first", json={}).json()["error"]["message"])
+
+
+BROKEN: list[dict[str, Any]] = [
+    {"box": [0.5, 0.5, 0.1, 0.1]},
+    {"box": [0.5, 0.5, 0.5, 0.9]},
+    {"mask": {"size": [2, 2], "counts": [99]}},
+    {"mask": {"size": [2, 2], "counts": []}},
+]
+
+
+@pytest.mark.parametrize("region", BROKEN, ids=str)
+def test_a_broken_region_is_refused_and_nothing_is_stored(http: httpx.Client, region: dict[str, Any]) -> None:
+    keep(http, "mine", "blue.png")
+    items = [{"image_id": "holiday/half.png"}, {"image_id": "red.png", **region}]
+    for answer in (
+        http.put(f"{HERE}/selections/mine", json={"items": items}),
+        http.post(f"{HERE}/selections/mine/keep", json={"items": items}),
+    ):
+        assert answer.status_code == 422
+        assert answer.json()["error"]["message"].startswith("red.png: ")
+    assert ids(http) == {"mine": ["blue.png"]}
+    assert http.get(f"{HERE}/export", params={"selection": "mine", "format": "coco"}).status_code == 200
+
+
+@pytest.mark.parametrize("region", BROKEN[1:3], ids=str)
+def test_an_export_names_the_image_whose_region_an_older_version_kept_broken(
+    http: httpx.Client, folder: Path, region: dict[str, Any]
+) -> None:
+    kept = folder / ".wherein" / "kept" / "selections.json"
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text(json.dumps({"mine": [{"image_id": "blue.png"}, {"image_id": "red.png", **region}]}))
+    answer = http.get(f"{HERE}/export", params={"selection": "mine", "format": "coco"})
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"].startswith("red.png: its region is broken")

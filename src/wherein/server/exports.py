@@ -81,8 +81,7 @@ def _coco(lines: Sequence[_Line]) -> bytes:
             line.item.image_id,
             line.details.size_wh,
             line.label,
-            None if line.item.box is None else Box(*line.item.box),
-            _mask(line),
+            *_region(line.item),
         )
         for line in lines
     ]
@@ -90,14 +89,14 @@ def _coco(lines: Sequence[_Line]) -> bytes:
     return json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
 
-def _mask(line: _Line) -> Mask | None:
-    mask = line.item.mask
-    if mask is None:
-        return None
+def _region(item: ItemIn) -> tuple[Box | None, Mask | None]:
+    """The box and the mask of a selected image; older versions have kept broken ones."""
     try:
-        return from_rle({"size": list(mask.size), "counts": mask.counts})
+        box = None if item.box is None else Box(*item.box)
+        mask = None if item.mask is None else from_rle({"size": list(item.mask.size), "counts": item.mask.counts})
     except RegionError as error:
-        raise Problem(422, f"{line.item.image_id}: its mask is broken ({error}). Select it again.") from None
+        raise Problem(422, f"{item.image_id}: its region is broken ({error}) Select it again.") from None
+    return box, mask
 
 
 def _yolo(lines: Sequence[_Line]) -> bytes:

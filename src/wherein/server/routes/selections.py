@@ -8,12 +8,14 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter
 from pydantic import Field
 
-from wherein.errors import ImageNotFound
+from wherein.errors import ImageNotFound, RegionError
 from wherein.server import documents
 from wherein.server.library import Served
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
 from wherein.server.shapes import ImageIds, ItemIn, Name, Shape
+from wherein.values.masks import check_runs
+from wherein.values.region import Box
 
 router = APIRouter(tags=["selections"])
 MOST: Final = 10_000
@@ -113,11 +115,23 @@ def require(known: dict[str, Any], selection: str) -> None:
 
 
 def _check(served: Served, items: list[ItemIn], held: list[dict[str, Any]], living: Ids[str]) -> None:
-    """What is new must be in the collection; what was kept once may have left it since."""
+    """What is new must be in the collection; what was kept once may have left it since. Regions must be whole."""
     before = {item["image_id"] for item in held}
     for item in items:
         if item.image_id not in living and item.image_id not in before:
             raise ImageNotFound(f"{item.image_id}: no image of that id in {served.folder}.")
+        try:
+            _check_region(item)
+        except RegionError as error:
+            raise RegionError(f"{item.image_id}: {error}") from None
+
+
+def _check_region(item: ItemIn) -> None:
+    """Refuse a box or a mask that no export could write; nothing is unfolded for that."""
+    if item.box is not None:
+        Box(*item.box)
+    if item.mask is not None:
+        check_runs(item.mask.counts, size=item.mask.size)
 
 
 def _merged(held: list[dict[str, Any]], items: list[ItemIn]) -> list[dict[str, Any]]:
