@@ -192,7 +192,9 @@ async function fill({ mine, summary, more, view, stand }) {
           [head] = lines;
           total = head.searched;
           if (offset === 0) sum(summary, head);
-          if (offset === 0) unsure.push(...(head.rejected ?? []));
+          const rejected = head.rejected ?? [];
+          unsure.push(...rejected);
+          got += rejected.length; // they take places of the ranking too
         }
         got += hits.length;
         last.push(...hits);
