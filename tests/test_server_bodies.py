@@ -16,7 +16,7 @@ import pytest
 import wherein
 from wherein.errors import NotPrepared
 from wherein.kernels.codebook import Codebook
-from wherein.server import requests
+from wherein.server import parts
 from wherein.server.preparing import Preparing
 from wherein.server.settings import Settings
 
@@ -95,7 +95,7 @@ def test_masks_are_counted_before_they_are_unfolded(served: str) -> None:
 def test_the_examples_of_a_request_stay_within_a_budget(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = RED | {"liked": ["red.png", "blue.png"], "disliked": ["holiday/half.png"]}
     assert HTTP.post(f"{served}{HERE}/search", json=asked).status_code == 200
-    monkeypatch.setattr(requests, "EXAMPLE_BYTES", 200)
+    monkeypatch.setattr(parts, "EXAMPLE_BYTES", 200)
     assert kind(HTTP.post(f"{served}{HERE}/feedback", json=asked | {"k": 3})) == (413, "TooLarge")
 
 

@@ -1,23 +1,25 @@
-"""A request → a query → a page of a ranking. Marks on hits become parts."""
+"""A request → a query → a page: some places of one ranking. A place holds a hit, or one that was rejected."""
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from wherein.arrays import Mask
 from wherein.collection import Collection
 from wherein.errors import ImageNotFound
+from wherein.options import DEFAULT_K, Options
 from wherein.output.exports import export
-from wherein.server.library import MAX_PIXELS, Served, check_upload, example_of, picture_of
+from wherein.server.library import MAX_PIXELS, Served, picture_of
 from wherein.server.look_alikes import LookAlikes
 from wherein.server.models import check_method
-from wherein.server.pages import Page, page_of
+from wherein.server.parts import Room, part_of, query_of
 from wherein.server.places import file_name
 from wherein.server.problems import Problem
-from wherein.server.questions import UNCUT, question_of
+from wherein.server.questions import UNCUT, AnsweredSearch, question_of
+from wherein.server.rankings import Answered
 from wherein.server.shapes import (
     CalibrateIn,
     CalibrationOut,
@@ -33,18 +35,21 @@ from wherein.server.shapes import (
     UncalibrateIn,
 )
 from wherein.values.judgement import Judgement
-from wherein.values.masks import from_rle
-from wherein.values.query import Part, Query, marked, parse_text
+from wherein.values.query import Part, Query
 from wherein.values.ranking import Hit, Ranking
-from wherein.values.region import Box, place
+from wherein.values.region import Box
 
 _MATCHED_SIDE: Final = 1024
 """The longer side, about, at which an image is decoded whose points are matched: more than the 800 pixels at which
 RootSIFT compares them."""
 _LOCATED_AT_ONCE: Final = 6
 """Hits that are outlined in one turn: a tenth of a second, so that another search waits no longer."""
-EXAMPLE_BYTES: Final = 512 << 20
-"""Bytes of all example files in one request, which are held while it is answered: some hundred photographs."""
+_GROWTH: Final = 4
+"""How many times deeper the ranking is made when a page beyond its end is asked for, so that scrolling searches
+rarely."""
+_OPTIONS: Final = set(Options.__optional_keys__)
+_Place = tuple[Hit, bool]
+"""What is there, and whether it is a hit."""
 
 
 async def ask(served: Served, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int) -> RankingOut:
@@ -126,14 +131,14 @@ async def calibrate(served: Served, asked: CalibrateIn, *, max_pixels: int) -> l
 
     def run(collection: Collection) -> list[CalibrationOut]:
         check_method(asked.method, collection.made_by)
-        room = _Room()
+        room = Room()
 
-        def query_of(parts: list[PartIn]) -> Query:
-            made = (_part(served, collection, part, {}, max_pixels=max_pixels) for part in parts)
+        def asked_by(parts: list[PartIn]) -> Query:
+            made = (part_of(served, collection, part, {}, max_pixels=max_pixels) for part in parts)
             return Query(tuple(map(room.take, made)))
 
         judgements = [
-            Judgement(query_of(one.parts), frozenset(one.right), None if one.wrong is None else frozenset(one.wrong))
+            Judgement(asked_by(one.parts), frozenset(one.right), None if one.wrong is None else frozenset(one.wrong))
             for one in asked.judgements
         ]
         made = collection.calibrate(judgements, method=asked.method)
@@ -164,7 +169,7 @@ async def matches(served: Served, asked: MatchesIn) -> MatchesOut:
     """Which points of an example are seen again in an image."""
 
     def run(collection: Collection) -> MatchesOut:
-        parts = tuple(_part(served, collection, given, {}, max_pixels=MAX_PIXELS) for given in asked.parts)
+        parts = tuple(part_of(served, collection, given, {}, max_pixels=MAX_PIXELS) for given in asked.parts)
         found = collection.matches(Query(parts), picture_of(collection, asked.image_id, side=_MATCHED_SIDE).pixels)
         return MatchesOut.model_validate(asdict(found))
 
@@ -179,11 +184,11 @@ def _hit_out(hit: Hit, *, polygons: bool, like: str | None = None) -> dict[str, 
 
 def _searched(
     served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
-) -> tuple[Query, Page]:
+) -> tuple[Query, _Page]:
     """What was asked, and the page of its ranking."""
     check_method(asked.method, collection.made_by)
-    query = _query(served, collection, asked, uploads, max_pixels=max_pixels)
-    return query, page_of(served, collection, asked, query, fresh=bool(uploads))
+    query = query_of(served, collection, asked, uploads, max_pixels=max_pixels)
+    return query, _page_of(served, collection, asked, query, fresh=bool(uploads))
 
 
 def _is_here(collection: Collection, image_id: str) -> bool:
@@ -192,89 +197,6 @@ def _is_here(collection: Collection, image_id: str) -> bool:
     except ImageNotFound:
         return False
     return True
-
-
-def _query(
-    served: Served, collection: Collection, asked: SearchIn, uploads: Mapping[str, bytes], *, max_pixels: int
-) -> Query:
-    room = _Room()
-    parts = [room.take(_part(served, collection, part, uploads, max_pixels=max_pixels)) for part in asked.parts]
-    parts += [
-        room.take(marked(image_id, example_of(collection, image_id), right=right))
-        for image_ids, right in ((asked.liked, True), (asked.disliked, False))
-        for image_id in image_ids
-    ]
-    return Query(tuple(parts))
-
-
-class _Room:
-    """What the examples of one request may take, before all of them are read."""
-
-    def __init__(self) -> None:
-        self._left = EXAMPLE_BYTES
-
-    def take(self, part: Part) -> Part:
-        """A part whose example still has room."""
-        self._left -= len(part.image) if isinstance(part.image, bytes) else 0
-        if self._left < 0:
-            raise Problem(413, f"the examples of one request have {EXAMPLE_BYTES:,} bytes at most. Name fewer.")
-        return part
-
-
-def _part(
-    served: Served, collection: Collection, part: PartIn, uploads: Mapping[str, bytes], *, max_pixels: int
-) -> Part:
-    given = [n for n in ("words", "text", "image_id", "example", "upload") if getattr(part, n) is not None]
-    if len(given) != 1:
-        raise Problem(
-            422, f"a part is exactly one of words, text, image_id, example, upload; this one has {len(given)}."
-        )
-    box = None if part.box is None else Box(*part.box)
-    mask = _mask(part)
-    where = None if part.where is None else place(part.where) if isinstance(part.where, str) else Box(*part.where)
-    if part.words is not None:
-        read = parse_text(part.words)
-        weight = part.weight * read.weight
-        said = {} if where is None else {"where": where, "said_where": None}
-        return replace(read, weight=weight, negative=part.negative, box=box, mask=mask, **said)  # type: ignore[arg-type]
-    if part.text is not None:
-        return Part(
-            text=part.text,
-            box=box,
-            mask=mask,
-            weight=part.weight,
-            negative=part.negative,
-            where=where,
-            said_where=None if where is None else part.said_where,
-        )
-    if part.image_id is not None:
-        image = example_of(collection, part.image_id)
-    elif part.example is not None:
-        image = served.example(part.example)
-    else:
-        image = _uploaded(uploads, str(part.upload), max_pixels=max_pixels)
-    return Part(
-        image=image,
-        box=box,
-        weight=part.weight,
-        negative=part.negative,
-        where=where,
-        mask=mask,
-        image_id=part.image_id,
-    )
-
-
-def _mask(part: PartIn) -> Mask | None:
-    if part.mask is None:
-        return None
-    return from_rle({"size": list(part.mask.size), "counts": part.mask.counts})
-
-
-def _uploaded(uploads: Mapping[str, bytes], name: str, *, max_pixels: int) -> bytes:
-    if name not in uploads:
-        raise Problem(422, f"upload {name!r}: the request has no file of that name. Send it as multipart/form-data.")
-    check_upload(uploads[name], max_pixels=max_pixels, name=name)
-    return uploads[name]
 
 
 def _out(asked: SearchIn, ranking: Ranking, query: Query, likes: Mapping[str, str], *, seconds: float) -> RankingOut:
@@ -295,3 +217,96 @@ def _part_out(part: Part) -> PartOut:
 
 def _corners(box: Box | None) -> Corners | None:
     return None if box is None else box.xyxy
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Some places of a ranking."""
+
+    ranking: Ranking
+    """What is at these places only."""
+    before: tuple[str, ...]
+    """The ids of the hits on the pages before."""
+    seconds: float
+    """What the search took."""
+
+
+def _page_of(served: Served, collection: Collection, asked: SearchIn, query: Query, *, fresh: bool) -> _Page:
+    """The page that a request asks for. The first is what Python answers; the next hold what follows, each once."""
+    search = _Search(served, collection, asked, query, fresh)
+    if asked.offset == 0:
+        answer = search.exactly(asked.k)
+        return _Page(answer.ranking, (), answer.seconds)
+    if asked.all:
+        answer = search.exactly(asked.k)
+        return _cut(answer, _places(answer.ranking), asked.offset, None)
+    answer = search.reaching(asked.offset + asked.k)
+    places, start = _places(answer.ranking), asked.offset
+    if asked.k < DEFAULT_K:
+        # On a short first page sure hits from further below stand in for unsure ones, which then follow.
+        first = _places(search.exactly(asked.k).ranking)
+        shown = {hit.image_id for hit, _ in first}
+        places = [*first, *(place for place in places if place[0].image_id not in shown)]
+        start -= asked.k - len(first) if start >= asked.k else 0
+    return _cut(answer, places, start, start + asked.k)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search of a request, as deep as its pages need it."""
+
+    served: Served
+    collection: Collection
+    asked: SearchIn
+    query: Query
+    fresh: bool
+    """Whether it brought images along: then nobody asks the same again."""
+
+    def exactly(self, k: int) -> Answered:
+        """What Python answers when asked for k hits."""
+        key = (*self._key(), k)
+        return self._kept(key) or self._searched(k, key)
+
+    def reaching(self, place: int) -> Answered:
+        """A ranking of this place and those before it, in the order of their scores."""
+        least = max(place, DEFAULT_K)  # in a shorter one, sure hits come forward
+        if self.asked.precision is not None or self.asked.false_alarms is not None:
+            return self.exactly(least)  # what is kept depends on how many places there are
+        key = (*self._key(), "pages")
+        known = self._kept(key)
+        if known is not None and known.reaches(place):
+            return known
+        return self._searched(max(least, _GROWTH * (self.asked.k if known is None else known.depth)), key)
+
+    def _key(self) -> tuple[object, ...]:
+        return self.collection.state, self.asked.model_dump_json(exclude={"k", "offset", "group", "polygons"})
+
+    def _kept(self, key: tuple[object, ...]) -> Answered | None:
+        return None if self.fresh else self.served.rankings.get(key)
+
+    def _searched(self, depth: int, key: tuple[object, ...]) -> Answered:
+        started, state = time.perf_counter(), self.collection.state
+        options = {**self.asked.model_dump(include=_OPTIONS), "index": self.served.index_of(self.asked.index)}
+        ranking = self.collection.search(self.query, **{**options, "k": depth})
+        answer = Answered(ranking, depth, time.perf_counter() - started)
+        if not self.fresh:
+            self.served.rankings.keep(key, answer)
+            if self.asked.among is None:
+                hits = {hit.image_id: hit for hit in (*ranking.hits, *ranking.rejected)}
+                outline = self.collection.outliner(self.query, method=self.asked.method)
+                answered = AnsweredSearch(self.query, ranking, hits, outline, state)
+                self.served.questions.keep(question_of(self.asked), answered)
+        return answer
+
+
+def _places(ranking: Ranking) -> list[_Place]:
+    """The places of a ranking, best first."""
+    sides = ([(hit, True) for hit in ranking.hits], [(hit, False) for hit in ranking.rejected])
+    return list(heapq.merge(*sides, key=lambda place: -place[0].score))
+
+
+def _cut(answer: Answered, places: list[_Place], start: int, end: int | None) -> _Page:
+    page = places[start:end]
+    hits, rejected = (tuple(hit for hit, kept in page if kept is wanted) for wanted in (True, False))
+    before = tuple(hit.image_id for hit, kept in places[:start] if kept)
+    return _Page(replace(answer.ranking, hits=hits, rejected=rejected), before, answer.seconds)
