@@ -44,10 +44,12 @@ def test_keys_act_on_the_look_alike_they_are_pressed_on(page: Page) -> None:
     expect(page.locator("#large dl")).to_contain_text("Raw score")
     page.keyboard.press("ArrowLeft")
     title(page, "red-again.png")
-    for name in ("red.png", page.locator(".hit").nth(2).get_attribute("data-id") or ""):
+    third = page.locator(".hit").nth(2).get_attribute("data-id") or ""
+    for name in ("red.png", third):
         page.keyboard.press("ArrowRight")
         title(page, name.rpartition("/")[2])
     page.keyboard.press("Escape")
+    expect(page.locator(f"[data-id='{third}'] .open")).to_be_focused()  # closed, and the focus given back
     like.locator(".open").focus()
     page.keyboard.press("n")
     expect(page).to_have_url(re.compile("disliked=red.png"))
