@@ -115,11 +115,13 @@ def test_a_new_tag_is_offered_at_once(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("#large .tags .chip")).to_contain_text("warm")
     page.keyboard.press("Escape")
+    expect(page.locator("#large")).to_be_hidden()
     page.get_by_label("Tag", exact=True).select_option("warm")
     expect(page.locator(".hit")).to_have_count(1)
     page.locator(".hit .open").click()
     page.get_by_label("Take off warm").click()
     page.keyboard.press("Escape")
+    expect(page.locator("#large")).to_be_hidden()
     tag = page.get_by_label("Tag", exact=True)
     expect(tag.locator("option:checked")).to_have_text("warm (0)")  # nobody has it, and it is still filtered by
     tag.select_option("any")
