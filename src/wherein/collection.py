@@ -252,9 +252,8 @@ class Collection(Inventory, Labelling, Judging, Sharing):
 
     def _expected(self, asked: Asked, view: View, ranked: Ranked, curve: Curve) -> Expected | None:
         """How many of the searched images are likely right; None where that cannot be said."""
-        allowed = self._allowed(view, asked.filter, asked.among)
         encoder = self._encoder(asked.method.encoder or self.encoder)
-        return expected_right(asked, ranked, curve, view=view, encoder=encoder, allowed=allowed)
+        return expected_right(asked, ranked, curve, view=view, encoder=encoder)
 
     def _as_many_as_expected(self, asked: Asked) -> Asked:
         """The same search for as many hits as images are expected to be right, at least one."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from wherein.arrays import Floats, Mask
+from wherein.arrays import Floats
 from wherein.encoders import Encoder
 from wherein.options import DEFAULT_K, Asked, Cut
 from wherein.search.calibrate import asks
@@ -89,11 +89,9 @@ def shown(confidences: Floats) -> list[float]:
     return [round(float(value), 2) for value in confidences]
 
 
-def expected_right(
-    asked: Asked, ranked: Ranked, curve: Curve, *, view: View, encoder: Encoder, allowed: Mask | None
-) -> Expected | None:
+def expected_right(asked: Asked, ranked: Ranked, curve: Curve, *, view: View, encoder: Encoder) -> Expected | None:
     """How many of the images that were searched are likely right, from some looked at and the index's histogram."""
-    source = ranked.source
+    source, allowed = ranked.source, ranked.allowed
     if source is None or RANKED_ANEW.intersection(asked.method.steps):
         return None
     base = view.sample if allowed is None else view.sample[allowed[view.sample]]
