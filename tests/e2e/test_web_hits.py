@@ -129,36 +129,11 @@ def test_a_new_tag_is_offered_at_once(page: Page) -> None:
     expect(page.locator(".filters option[value=warm]")).to_have_count(0)
 
 
-def test_back_does_not_open_again_what_was_closed(page: Page) -> None:
-    page.goto(RED)
-    page.locator("[data-id='red.png'] .open").click()
-    title(page, "red.png")
-    page.keyboard.press("Escape")
-    expect(page.locator("#large")).to_be_hidden()
-    page.go_back()
-    expect(page.locator(".hit").first).to_be_visible()
-    expect(page.locator("#large")).to_be_hidden()
-    assert "open=" not in page.url
-
-
 def test_more_like_an_open_image_shows_what_is_found_and_not_the_image(page: Page) -> None:
     page.goto(f"{RED}&open=blue.png")
     title(page, "blue.png")
     page.locator("#large").get_by_role("button", name="More like this", exact=True).click()
     expect(page.locator(".hit").first).to_have_attribute("data-id", "blue.png")
-    expect(page.locator("#large")).to_be_hidden()
-
-
-def test_going_back_to_another_search_closes_the_image_that_is_open(page: Page) -> None:
-    page.goto(RED)
-    page.locator(".hit").first.wait_for()
-    page.locator("#words").fill("blue")
-    page.keyboard.press("Enter")
-    expect(page.locator(".hit").first).to_have_attribute("data-id", "blue.png")
-    page.locator("[data-id='blue.png'] .open").click()
-    title(page, "blue.png")
-    page.evaluate("history.go(-2)")
-    expect(page.locator(".hit").first).to_have_attribute("data-id", "red-again.png")
     expect(page.locator("#large")).to_be_hidden()
 
 

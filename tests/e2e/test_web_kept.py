@@ -148,6 +148,22 @@ def test_what_the_server_did_not_keep_does_not_look_kept(page: Page, site: Any) 
     assert kept(site) == {"Selection": ["red.png"]}
 
 
+def test_what_is_kept_can_be_tagged_on_a_phone(page: Page, site: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(RED)
+    expect(page.locator("[data-id='trips/red-left.png']")).to_be_visible()
+    keep(page, "trips/red-left.png")
+    tag, trash = page.get_by_label("Tag all of the selection"), page.get_by_label("Forget the selection")
+    for one in (tag, trash, *page.locator("#tray .exports a").all()):
+        expect(one).to_be_in_viewport(ratio=1)
+    tag.click()
+    page.keyboard.type("phone")
+    page.keyboard.press("Enter")
+    expect(page.locator("#say")).to_contain_text("1 image tagged phone")
+    assert api(site, "GET", "/image", params={"image_id": "trips/red-left.png"})["tags"] == ["phone"]
+    api(site, "POST", "/untag", json={"tag": "phone", "image_ids": ["trips/red-left.png"]})
+
+
 def labels(site: Any) -> list[str | None]:
     """The labels of what is kept."""
     return [item["label"] for one in api(site, "GET", "/selections") for item in one["items"]]

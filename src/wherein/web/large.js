@@ -7,16 +7,20 @@ import { baseName, bytes, fill, h, icon, iconButton, percent, say } from "./dom.
 import { examples, toggle as matchLines } from "./matches.js";
 import { outline } from "./outline.js";
 import { keptIds, onSelection, putTag, toggle } from "./selection.js";
-import { go, state } from "./state.js";
+import { closeOpen, go, state } from "./state.js";
 
 const dialog = document.getElementById("large");
 let now = null;
 
+dialog.addEventListener("cancel", (event) => {
+  event.preventDefault(); // the dialog is closed when the address names no image any more
+  closeOpen();
+});
 dialog.addEventListener("close", () => {
   const was = now;
   now = null;
-  // Back must not open again what was closed.
-  if (state.open) go({ open: "" }, { replace: true });
+  // A browser closes a dialog without asking where nothing was clicked or typed since the page was loaded.
+  if (state.open) closeOpen();
   was?.grid?.focus(was.id);
 });
 dialog.addEventListener("keydown", (event) => {
@@ -117,7 +121,7 @@ function draw(hit) {
       h("div", { class: "fit" }, stage, find),
       iconButton("right", "The next one (→)", () => step(1), { class: "icon side", "data-focus": "right" })),
     h("div", { class: "facts" },
-      h("div", { class: "row" }, h("h2", {}, name), iconButton("no", "Close (Esc)", () => dialog.close(), { "data-focus": "close" })),
+      h("div", { class: "row" }, h("h2", {}, name), iconButton("no", "Close (Esc)", closeOpen, { "data-focus": "close" })),
       h("div", { class: "row wrap" },
         now.grid?.acts?.mark ? [held("yes", "Right", "More like this (y)", "liked", () => mark("liked")), held("no", "Wrong", "Less like this (n)", "disliked", () => mark("disliked"))] : "",
         held("keep", "Keep", "Keep in the selection (s)", "kept", keep)),

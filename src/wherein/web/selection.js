@@ -148,7 +148,7 @@ export function exports(query) {
 }
 
 const tag = h("input", { type: "text", placeholder: "tag…", "aria-label": "Tag all of the selection", size: "8" });
-const said = [h("strong", {}), h("span", { class: "in" }), h("span", {})];
+const said = [h("strong", {}), h("span", { class: "in" }), h("span", { class: "formats" })];
 tray.append(said[0], said[1],
   h("form", { onsubmit: (event) => { event.preventDefault(); if (tag.value.trim()) tagAll(tag.value.trim()).then(() => { tag.value = ""; }, (error) => say(error.message, { error: true })); } }, tag),
   said[2], iconButton("trash", "Forget the selection", () => forget().catch((error) => say(error.message, { error: true }))));

@@ -59,8 +59,11 @@ export const onLeave = (tell) => { standing = tell; };
 
 function remember() {
   const place = standing();
-  if (place) history.replaceState(place, "");
+  if (place) history.replaceState({ ...history.state, place }, "");
 }
+
+/** Whether the browser is on its way back from an image that was closed. */
+let closing = false;
 
 /** Change the state, and with it the address. `replace` leaves no step for the back button. */
 export function go(change, { replace = false } = {}) {
@@ -70,9 +73,19 @@ export function go(change, { replace = false } = {}) {
   if (!replace) returned = null;
   if (address !== location.search) {
     if (!replace) remember();
-    history[replace ? "replaceState" : "pushState"](replace ? history.state : null, "", address);
+    // What lies below an image that was opened here is the same page without it.
+    const opens = !before.open && question(state) === question(before);
+    history[replace ? "replaceState" : "pushState"](replace ? history.state : { opens }, "", address);
   }
   for (const listener of listeners) listener(state, before);
+}
+
+/** Close the open image: the step that opened it is taken back, so that Back never leads to the same page once more. */
+export function closeOpen() {
+  if (history.state?.opens && !closing) {
+    closing = true;
+    history.back();
+  } else go({ open: "" }, { replace: true });
 }
 
 export function start() {
@@ -80,9 +93,10 @@ export function start() {
   let rest = 0;
   addEventListener("popstate", (event) => {
     clearTimeout(rest);
+    closing = false;
     const before = state;
     state = read(location.search);
-    returned = event.state;
+    returned = event.state?.place ?? null;
     for (const listener of listeners) listener(state, before);
   });
   // Back and Forward leave a page without asking, so its place is noted whenever scrolling rests.
@@ -91,7 +105,7 @@ export function start() {
     rest = setTimeout(remember, RESTS_MS);
   }, { passive: true });
   state = read(location.search);
-  returned = history.state;
+  returned = history.state?.place ?? null;
 }
 
 /** *Until* takes in the day it names, the API's `before` does not. */
