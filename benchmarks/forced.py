@@ -14,7 +14,7 @@ from typing import Any
 
 from results import METHODS, flat
 from wherein import Collection
-from wherein.bench.run import Plan, run
+from wherein.bench.run import Plan, read_json, run, write_json
 from wherein.index import compressed
 from wherein.index.compressed import CompressedRows
 from wherein.search import background, beside, candidates, sources
@@ -43,15 +43,14 @@ def main() -> None:
     worst = -1.0
     for name in asked.sets.split(","):
         for method in METHODS[name]:
-            SCORED.update({"looked at": 0, "there": 0})
             both = [figures(name, method, asked.data / name, asked.out, index) for index in ("exact", "compressed")]
-            share = SCORED["looked at"] / max(SCORED["there"], 1)
+            share = f"{100 * SCORED['looked at'] / SCORED['there']:.0f} %" if SCORED["there"] else "–"
             for figure, exact in both[0].items():
                 lost = exact - both[1][figure]
                 worst = max(worst, lost)
                 lines.append(
                     f"| {name} | `{method}` | {figure} | {100 * exact:.2f} | {100 * both[1][figure]:.2f} | "
-                    f"{100 * lost:+.2f} | {100 * share:.0f} % |"
+                    f"{100 * lost:+.2f} | {share} |"
                 )
     verdict = "no figure loses more than 0.2" if worst <= MOST_LOST else "MORE than 0.2 is lost somewhere"
     lines.append(f"\nThe most that is lost: {100 * worst:.2f} points; {verdict}.\n")
@@ -81,7 +80,7 @@ def force() -> None:
 
 
 SCORED = {"looked at": 0, "there": 0}
-"""Images that were scored exactly, and all that there were, over the searches of a run."""
+"""Images that were scored exactly, and all that there were, over the searches of a run, whenever they were made."""
 
 
 def count_scored() -> None:
@@ -108,16 +107,20 @@ def count_scored() -> None:
 
 
 def figures(name: str, method: str, data: Path, out: Path, index: str) -> dict[str, float]:
-    """The fractions that a run gives with one index."""
-    search = Collection.search
+    """The fractions that a run gives with one index; what it scored is kept beside it, for when it is gone on with."""
+    search, folder = Collection.search, out / name
+    plan = Plan(name, data, method, folder / f"{method}-{index}", home=folder)
+    kept = plan.out / "scored.json"
+    SCORED.update(read_json(kept) if kept.is_file() else {"looked at": 0, "there": 0})
 
     def cut(self: Collection, query: Any, **options: Any) -> Any:
-        return search(self, query, **{**options, "k": max(1, len(self) // DEEP), "index": index})
+        found = search(self, query, **{**options, "k": max(1, len(self) // DEEP), "index": index})
+        write_json(kept, SCORED)
+        return found
 
     Collection.search = cut  # type: ignore[method-assign, assignment]
     try:
-        folder = out / name
-        scores = run(Plan(name, data, method, folder / f"{method}-{index}", home=folder)).scores
+        scores = run(plan).scores
     finally:
         Collection.search = search  # type: ignore[method-assign]
     found = flat({key: value for key, value in scores.items() if key not in ("timing", "bytes_per_image")})
