@@ -40,8 +40,7 @@ Place = tuple[int, int]
 OnStep = Callable[[str, int, int], None]
 """(what is being made, pieces done, pieces in all)"""
 SAMPLE: Final = 10_000
-"""Images that a codebook is trained on, as in the FORB paper; fewer where there are fewer, and up to twice as many,
-since one image in every so many is taken."""
+"""Images that a codebook is trained on, as in the FORB paper; fewer where there are fewer."""
 BLOCK: Final = 256
 """Images that are described at a time: some seconds of work, which is all that an interruption loses."""
 
@@ -235,12 +234,13 @@ class _Words:
         if self.derived.path(name).exists():
             return Codebook.load(self.derived.path(name))
         places = list(self.rows)
-        step = max(1, len(places) // SAMPLE)
-        gathered = self._gathered(places[::step])
+        count = min(len(places), SAMPLE)
+        sample = [places[number * len(places) // count] for number in range(count)]
+        gathered = self._gathered(sample)
         if gathered is None:
             return Codebook(np.zeros((1, self._width()), np.float32))
-        words = size or default_words(len(gathered) * step)
-        begun = f"{name}.{_signature((places, words))}"
+        words = size or default_words(len(gathered) * len(places) // count)
+        begun = f"{name}.{_signature((sample, words))}"
 
         def piece(number: int, pieces: int, make: Callable[[], Floats]) -> Floats:
             def learnt() -> Floats:
