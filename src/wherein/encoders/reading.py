@@ -20,6 +20,8 @@ from wherein.encoders.words import one_slip_away
 
 TABLE: Final = Path(__file__).parent / "weights" / "languages.tsv.gz"
 """Language, word, English: names of things in thirteen languages, made by `training/languages.py`."""
+RARE: Final = "+"
+"""Behind a language in the table: rare words of it, which count where no language says a text in common words."""
 _SMALL_WORDS: Final = {
     "de": "ein=a eine=a einen=a einem=a einer=a der=the die=the das=the den=the dem=the und=and mit=with auf=on in=in "
     "im=in am=at unter=under neben=beside rot=red rote=red roter=red rotes=red roten=red blau=blue blaue=blue "
@@ -111,14 +113,14 @@ def _is_accent(mark: str) -> bool:
 
 @cache
 def _tables() -> dict[str, dict[str, str]]:
-    """Language → word → English."""
+    """Language → word → English, in the order in which languages are tried."""
     found: dict[str, dict[str, str]] = {}
     for line in gzip.decompress(TABLE.read_bytes()).decode().splitlines():
         language, word, english = line.split("\t")
         found.setdefault(language, {})[word] = english
     for language, pairs in _SMALL_WORDS.items():
         found[language] |= dict(pair.split("=") for pair in pairs.split())
-    return found
+    return {language: words | found[language.removesuffix(RARE)] for language, words in found.items()}
 
 
 def in_english(text: str, *, taught: Callable[[str], bool]) -> str:
@@ -132,7 +134,7 @@ def in_english(text: str, *, taught: Callable[[str], bool]) -> str:
     if not words or all(taught(word) for word in words):
         return text
     for language, table in _tables().items():
-        said = _spoken(words, table, adjectives_follow=language in _ADJECTIVES_FOLLOW)
+        said = _spoken(words, table, adjectives_follow=language.removesuffix(RARE) in _ADJECTIVES_FOLLOW)
         if said and any(word in table and not taught(word) for word in (*words, " ".join(words))):
             return said
     return text
