@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import PIL.Image
 import pytest
@@ -103,3 +104,27 @@ def test_no_label_means_none(served: str, collection: wherein.Collection) -> Non
         assert (there, there.predictions) == (here, ())
     with pytest.raises(InputError, match="nothing trained is called"):
         connect(served).label("nothing", labels=[])
+
+
+LIMITS: list[tuple[str, str, dict[str, Any], str]] = [
+    ("hits", "red", {"k": 5001}, "body.k: Input should be less than or equal to 5000. "),
+    ("images", "red", {"among": ["red.png"] * 501}, "body.among: List should have at most 500 items"),
+    ("a text", "red " * 501, {}, "body.parts.0.text: String should have at most 2000 characters. "),
+]
+
+
+@pytest.mark.parametrize(("query", "options", "said"), [case[1:] for case in LIMITS], ids=[case[0] for case in LIMITS])
+def test_a_limit_that_only_the_server_has_says_so(
+    served: str, collection: wherein.Collection, query: str, options: dict[str, Any], said: str
+) -> None:
+    assert collection.search(query, **options).hits
+    with pytest.raises(InputError) as error:
+        connect(served).search(query, **options)
+    assert said in str(error.value)
+    assert "limit is this server's, not the collection's: ask for less at once" in str(error.value)
+
+
+def test_what_no_door_takes_is_no_limit_of_the_server(served: str) -> None:
+    asked = {"parts": [{"text": "red"}], "min_confidence": 1.5}
+    said = httpx.post(f"{served}/api/v1/collections/pictures/search", json=asked, trust_env=False).json()["error"]
+    assert (said["status"], "limit" in said["message"]) == (422, False)

@@ -143,6 +143,17 @@ def test_what_is_interrupted_goes_on_where_it_stopped(
     assert not list((shelf / ".wherein" / "derived").rglob("codebook@81.*.0001.npy"))
 
 
+@pytest.mark.parametrize(("most", "read"), [(2, 2), (3, 3), (4, 4), (5, 5), (9, 5)])
+def test_a_codebook_is_learnt_from_as_many_images_as_are_meant(
+    shelf: Path, cover: Cover, monkeypatch: pytest.MonkeyPatch, most: int, read: int
+) -> None:
+    monkeypatch.setattr(local, "SAMPLE", most)
+    steps = list[Progress]()
+    with wherein.open(shelf) as collection:
+        collection.prepare(cover(1), method="bow", on_progress=steps.append)
+    assert {step.total for step in steps if step.stage == "reading a sample of the features"} == {read}
+
+
 def test_what_is_prepared_needs_no_more_steps(shelf: Path, cover: Cover) -> None:
     with wherein.open(shelf) as collection:
         collection.prepares = False
@@ -171,7 +182,8 @@ def test_a_text_is_refused_before_any_word_is_learnt(shelf: Path, serve: Callabl
         for collection in (here, wherein.connect(address)):
             with pytest.raises(QueryError, match="understands no text"):
                 collection.search("a dog", method=method)
-    assert not (shelf / ".wherein" / "derived").exists()
+    learnt = [path for path in (shelf / ".wherein" / "derived").glob("*") if not path.name.startswith("bank.")]
+    assert learnt == []  # the bank of plain texts is embedded beside it, by a server that prepares searches by text
 
 
 def test_others_search_while_a_server_prepares(

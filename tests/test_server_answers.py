@@ -206,11 +206,57 @@ def test_a_region_of_a_text_is_refused_as_in_python(http: httpx.Client, said: st
 
 
 def test_an_upload_is_refused_by_the_names_of_all_that_is_wrong(http: httpx.Client, folder: Path) -> None:
-    query = {"parts": [{"upload": "a", "weight": -1}], "minconfidence": 1, "k": 0}
+    query = {"parts": [{"upload": "a", "weight": -1}], "minconfidence": 1, "k": 0, "locate": "yes"}
     plain = http.post(f"{HERE}/search", json=query).json()["error"]["message"]
     files = {"images": ("a", (folder / "red.png").read_bytes())}
     sent = http.post(f"{HERE}/search/upload", data={"query": json.dumps(query)}, files=files)
     assert (sent.status_code, sent.json()["error"]["message"]) == (422, plain.replace("body.", "body.query."))
-    assert all(f"body.query.{name}: " in sent.text for name in ("parts.0.weight", "minconfidence", "k"))
+    wrong = ("parts.0.weight: ", "minconfidence: ", "k: ", 'locate = \\"yes\\": ')
+    assert all(f"body.query.{said}" in sent.text for said in wrong)
     no_json = http.post(f"{HERE}/search/upload", data={"query": "{"}, files=files).json()["error"]["message"]
     assert no_json.startswith("body.query: Invalid JSON: ")
+
+
+QUOTED: list[tuple[str, dict[str, Any], str]] = [
+    ("search", {"k": "3"}, 'body.k = "3": send a whole number, without quotes.'),
+    ("search", {"k": True}, "body.k = true: send a whole number."),
+    ("search", {"min_side": [1]}, "body.min_side = a list or an object: send a whole number."),
+    ("search", {"locate": "true"}, 'body.locate = "true": send true or false, without quotes.'),
+    ("search", {"locate": 1}, "body.locate = 1: send true or false."),
+    ("search", {"precision": "0.9"}, 'body.precision = "0.9": send a number, without quotes.'),
+    ("search", {"k": "\ud800" * 99}, 'body.k = "' + r"\ud800" * 9 + r"\ud80: send a whole number, without quotes."),
+    (
+        "search",
+        {"parts": [{"text": "red", "weight": "2"}]},
+        'body.parts.0.weight = "2": send a number, without quotes.',
+    ),
+    (
+        "search",
+        {"parts": [{"image_id": "red.png", "mask": {"size": [48, "64"], "counts": [0, 3072]}}]},
+        'body.parts.0.mask.size.1 = "64": send a whole number, without quotes.',
+    ),
+    (
+        "selections/mine/keep",
+        {"items": [{"image_id": "red.png", "box": ["0", 0, 1, 1]}]},
+        'body.items.0.box.0 = "0": send a number, without quotes.',
+    ),
+    ("check", {"repair": "no"}, 'body.repair = "no": send true or false, without quotes.'),
+    ("uncalibrate", {"step": "1"}, 'body.step = "1": send a whole number, without quotes.'),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "said"), QUOTED, ids=[case[2] for case in QUOTED])
+def test_a_number_in_quotes_is_refused_by_its_field_and_what_to_send(
+    served: str, path: str, body: dict[str, Any], said: str
+) -> None:
+    sent = ({"parts": [{"text": "red"}]} if path == "search" else {}) | body
+    content, headers = json.dumps(sent), {"content-type": "application/json"}
+    answer = httpx.post(f"{served}/api/v1{HERE}/{path}", content=content, headers=headers, trust_env=False)
+    error = {"kind": "InvalidRequest", "message": f"{said} See /docs for what this route takes.", "status": 422}
+    assert (answer.status_code, answer.json()["error"]) == (422, error)
+
+
+def test_numbers_of_an_address_stay_texts(served: str) -> None:
+    with httpx.Client(base_url=f"{served}/api/v1", trust_env=False) as http:
+        found = http.get(f"{HERE}/images", params={"limit": "2", "min_side": "10", "group": "true"}).json()
+        assert len(found["images"]) == 2

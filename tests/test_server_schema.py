@@ -1,6 +1,8 @@
 """Whatever is sent, as the OpenAPI description allows it or not: no route breaks, every answer is as described."""
 
-from collections.abc import AsyncIterator
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,6 +17,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, status_c
 import wherein
 from wherein.server.app import create_app
 from wherein.server.settings import Settings
+from wherein.server.shapes import Shape
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance]
 # A stream of events ends only with its job, which no made-up id has.
@@ -72,3 +75,23 @@ def test_no_request_breaks_the_server(schema: Any, method: str, path: str, mode:
     except Exception as error:
         if type(error).__name__ != "Unsatisfiable":  # a route without parameters cannot be asked wrongly
             raise
+
+
+def test_no_shape_of_a_body_takes_a_number_in_quotes() -> None:
+    described = create_app([]).openapi()
+    shapes, names = {kind.__name__: kind for kind in kinds(Shape)}, set[str]()
+    routes = [route for path in described["paths"].values() for route in path.values()]
+    waiting: list[Any] = [route["requestBody"] for route in routes if "requestBody" in route]
+    while waiting:
+        found = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(waiting.pop())))
+        waiting += [described["components"]["schemas"][name] for name in found - names]
+        names |= found
+    strict = {name for name in names & shapes.keys() if shapes[name].model_config.get("strict")}
+    assert {"SearchIn", "PartIn", "MaskIn", "ItemIn", "JobIn"} <= strict == names & shapes.keys()
+
+
+def kinds(kind: type[Shape]) -> Iterator[type[Shape]]:
+    """Its subclasses, all of them."""
+    for one in kind.__subclasses__():
+        yield one
+        yield from kinds(one)

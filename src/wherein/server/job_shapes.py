@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from wherein.server.shapes import ErrorBody, Name, Shape
+from wherein.server.shapes import ErrorBody, Name, Sent, Shape
 
 
-class JobIn(Shape):
+class JobIn(Sent):
     """A folder to index."""
 
     folder: Annotated[str, Field(min_length=1, max_length=4096)]

@@ -26,8 +26,9 @@ from wherein.server.look_alikes import LookAlikes
 from wherein.server.places import NamedFolders
 from wherein.server.preparing import Preparing
 from wherein.server.problems import Problem
-from wherein.server.questions import Questions
-from wherein.server.rankings import Rankings
+from wherein.server.questions import QUESTIONS, AnsweredSearch
+from wherein.server.rankings import RANKINGS, Answered
+from wherein.server.recent import Recent
 from wherein.server.settings import Settings
 from wherein.sums import digest_name
 from wherein.values.address import Address, Location, location_of
@@ -58,7 +59,8 @@ class Served:
         self._listed: tuple[tuple[int, str], list[str]] | None = None
         self._info: tuple[int, Info] | None = None
         self._living: tuple[int, frozenset[str]] | None = None
-        self.rankings, self.questions = Rankings(), Questions()
+        self.rankings = Recent[tuple[object, ...], Answered](RANKINGS)
+        self.questions = Recent[str, AnsweredSearch](QUESTIONS, joined=AnsweredSearch.joined)
         self.look_alikes = LookAlikes()
         self.decoding = anyio.CapacityLimiter(2)
         """Uploads are decoded two at a time: each may take some hundred megabytes."""

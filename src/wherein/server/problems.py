@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any, Final
 
@@ -48,6 +49,17 @@ _UNTOLD: Final = {
 }
 """What is said of errors that tell about the server's machine: who writes, and where an index lies."""
 
+_WANTED: Final = {"int_type": "a whole number", "float_type": "a number", "bool_type": "true or false"}
+"""What is to be sent in place of a value of the wrong type, by what Pydantic calls the mistake."""
+_TOO_MUCH: Final = {"less_than_equal", "too_long", "string_too_long"}
+"""What Pydantic calls it where more was asked than the server takes."""
+_LIMITED: Final = (
+    "The limit is this server's, not the collection's: ask for less at once, "
+    "or open the collection itself, in Python or with the command. "
+)
+_SHOWN: Final = 60
+"""Characters of a refused value that are told: enough to know it again."""
+
 
 class Problem(Exception):
     """An answer that is an error, with its HTTP status."""
@@ -86,8 +98,10 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        said = "; ".join(f"{_place(entry['loc'])}: {entry['msg']}" for entry in error.errors()[:5])
-        return JSONResponse(body(422, f"{said}. See /docs for what this route takes."), 422)
+        wrong = error.errors()[:5]
+        way_out = _LIMITED if any(map(_is_limit, wrong)) else ""
+        message = f"{'; '.join(map(_wrong, wrong))}. {way_out}See /docs for what this route takes."
+        return JSONResponse(body(422, message), 422)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
@@ -125,5 +139,16 @@ def _unread(cause: BaseException) -> str:
     return f"{str(cause).partition(';')[0] or type(cause).__name__}. See /docs for what this route takes."
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
-    return ".".join(str(step) for step in loc)
+def _wrong(entry: dict[str, Any]) -> str:
+    """What is wrong with one field."""
+    place, wanted = ".".join(map(str, entry["loc"])), _WANTED.get(entry["type"])
+    if wanted is None:
+        return f"{place}: {entry['msg']}"
+    given = entry["input"]
+    value = "a list or an object" if isinstance(given, list | dict) else json.dumps(given)[:_SHOWN]
+    return f"{place} = {value}: send {wanted}{', without quotes' if isinstance(given, str) else ''}"
+
+
+def _is_limit(entry: dict[str, Any]) -> bool:
+    """Whether a field has more than the server takes; that a share is at most 1 is no limit of a server."""
+    return entry["type"] in _TOO_MUCH and entry.get("ctx", {}).get("le") != 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,7 +10,7 @@ from wherein.server.shapes import SearchIn
 from wherein.values.query import Query
 from wherein.values.ranking import Hit, Ranking
 
-_KEPT: Final = 32
+QUESTIONS: Final = 32
 """Questions of one collection: a few people who each look at one ranking, with some megabytes of grids each."""
 
 UNCUT: Final = {"min_confidence": None, "precision": None, "false_alarms": None, "decide": False, "all": False}
@@ -48,27 +46,9 @@ class AnsweredSearch:
         found = tuple(self.outline(wanted))
         return replace(self.ranking, hits=found, rejected=(), method=method, searched=len(found))
 
-
-class Questions:
-    """The questions that were asked last, by what was asked; lanes may ask at once."""
-
-    def __init__(self) -> None:
-        self._kept = OrderedDict[str, AnsweredSearch]()
-        self._turn = threading.Lock()
-
-    def get(self, key: str) -> AnsweredSearch | None:
-        """A question that is remembered."""
-        with self._turn:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def keep(self, key: str, answered: AnsweredSearch) -> None:
-        """Remember what a question was answered; another page of the same ranking joins what is known."""
-        with self._turn:
-            known = self._kept.pop(key, answered)
-            if known.state == answered.state:  # its outliner has looked at the examples already
-                answered = replace(answered, hits=known.hits | answered.hits, outline=known.outline)
-            self._kept[key] = answered
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+    def joined(self, page: AnsweredSearch) -> AnsweredSearch:
+        """What is known when another page of the same ranking is answered."""
+        if self.state != page.state:
+            return page
+        # The outliner of the first has looked at the examples already.
+        return replace(page, hits=self.hits | page.hits, outline=self.outline)

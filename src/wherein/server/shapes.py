@@ -10,10 +10,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from wherein.options import Filters
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-Corners = tuple[Fraction, Fraction, Fraction, Fraction]
+Corners = Annotated[tuple[Fraction, Fraction, Fraction, Fraction], Field(strict=False)]
+"""A box; JSON has lists only, which a strict shape would not take for a tuple."""
 Number = Annotated[float, Field(allow_inf_nan=False)]
-CornersIn = tuple[Number, Number, Number, Number]
+CornersIn = Annotated[tuple[Number, Number, Number, Number], Field(strict=False)]
 """A box as it is asked for; one that leaves the image is answered by `Box` itself."""
+_Side = Annotated[int, Field(ge=1, le=20_000)]
+_Size = Annotated[tuple[_Side, _Side], Field(strict=False)]
+_Runs = Annotated[list[Annotated[int, Field(ge=0, le=400_000_000)]], Field(max_length=1_000_000)]
 ImageId = Annotated[str, Field(min_length=1, max_length=4096)]
 ImageIds = Annotated[list[ImageId], Field(max_length=10_000)]
 Day = Annotated[str, Field(max_length=40)] | int
@@ -27,6 +31,12 @@ class Shape(BaseModel):
     """What all bodies share: unknown fields are refused, so that a misspelling is noticed."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class Sent(Shape):
+    """What all bodies of requests share: a number or a boolean is none in quotes, as in Python."""
+
+    model_config = ConfigDict(strict=True)
 
 
 class ErrorBody(Shape):
@@ -43,23 +53,23 @@ class ErrorAnswer(Shape):
     error: ErrorBody
 
 
-class MaskOut(Shape):
+class MaskOut(Sent):
     """Pixels as COCO's run lengths: zeros and ones in turn, column by column."""
 
-    size: tuple[Annotated[int, Field(ge=1, le=20_000)], Annotated[int, Field(ge=1, le=20_000)]]
+    size: _Size
     """height, width"""
-    counts: Annotated[list[Annotated[int, Field(ge=0, le=400_000_000)]], Field(max_length=1_000_000)]
+    counts: _Runs
 
 
-class MaskIn(Shape):
+class MaskIn(Sent):
     """Pixels as COCO's run lengths: as their plain list, or as COCO's string of them, which is much shorter."""
 
-    size: tuple[Annotated[int, Field(ge=1, le=20_000)], Annotated[int, Field(ge=1, le=20_000)]]
+    size: _Size
     """height, width"""
-    counts: Annotated[list[Annotated[int, Field(ge=0, le=400_000_000)]], Field(max_length=1_000_000)] | str
+    counts: _Runs | str
 
 
-class PartIn(Shape):
+class PartIn(Sent):
     """One thing to look for, or to avoid: exactly one of words, text, image_id, example, upload."""
 
     words: Annotated[str, Field(max_length=2000)] | None = None
@@ -103,7 +113,7 @@ def _bounded(parts: list[PartIn]) -> list[PartIn]:
 Parts = Annotated[list[PartIn], Field(min_length=1, max_length=64), AfterValidator(_bounded)]
 
 
-class FiltersIn(Shape):
+class FiltersIn(Sent):
     """Which images may be returned."""
 
     folder: Annotated[str, Field(max_length=4096)] | None = None
@@ -119,8 +129,9 @@ def filters_of(asked: FiltersIn) -> Filters:
 
 
 class ImagesIn(FiltersIn):
-    """A page of the images that pass."""
+    """A page of the images that pass, as an address asks for it: there all values are texts."""
 
+    model_config = ConfigDict(strict=False)
     offset: Annotated[int, Field(ge=0, le=100_000_000)] = 0
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     group: bool = False
@@ -160,7 +171,7 @@ class SearchIn(FiltersIn):
     disliked: Annotated[list[ImageId], Field(max_length=200)] = []
 
 
-class JudgementIn(Shape):
+class JudgementIn(Sent):
     """Which hits of a query are right and which are wrong; without `wrong`, all others are."""
 
     parts: Parts
@@ -173,7 +184,7 @@ def _judged(judgements: list[JudgementIn]) -> list[JudgementIn]:
     return judgements
 
 
-class CalibrateIn(Shape):
+class CalibrateIn(Sent):
     """Judged hits of a method."""
 
     judgements: Annotated[list[JudgementIn], Field(min_length=1, max_length=1000), AfterValidator(_judged)]
@@ -221,7 +232,7 @@ class ReliabilityOut(Shape):
     """In one sentence."""
 
 
-class UncalibrateIn(Shape):
+class UncalibrateIn(Sent):
     """What to forget of what was judged: one step, the last unless given, or with `reset` all of it."""
 
     step: Annotated[int, Field(ge=1)] | None = None
@@ -234,7 +245,7 @@ class UncalibratedOut(Shape):
     changed: str
 
 
-class MatchesIn(Shape):
+class MatchesIn(Sent):
     """Example images, and the image to compare them with."""
 
     parts: Annotated[list[PartIn], Field(min_length=1, max_length=16), AfterValidator(_bounded)]
@@ -366,14 +377,14 @@ class CollectionOut(Shape):
     """Whether a SearchAD submission can be written from it."""
 
 
-class TagIn(Shape):
+class TagIn(Sent):
     """Images to tag."""
 
     tag: Name
     image_ids: ImageIds
 
 
-class ItemIn(Shape):
+class ItemIn(Sent):
     """A selected image; box, mask and label go into exports."""
 
     image_id: ImageId

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import time
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl
@@ -21,6 +20,7 @@ from wherein.images.image import Pixels
 from wherein.images.thumbnail import THUMB_SIDE
 from wherein.server.library import Served, picture_of
 from wherein.server.problems import Problem
+from wherein.server.recent import Recent
 
 SIDES: Final = (64, 128, 256, 512, 1024, 2048)
 """The sizes that a page may ask for, in pixels of the longer side: few, so that what one page made serves the next."""
@@ -48,8 +48,7 @@ class Thumbs:
     """The thumbnails of all served collections, the least used forgotten first."""
 
     def __init__(self) -> None:
-        self._kept = OrderedDict[tuple[str, str, int], Thumb]()
-        self._bytes = 0
+        self._kept = Recent[tuple[str, str, int], Thumb](_ROOM, size=lambda thumb: len(thumb.data))
         self.hits = self.misses = 0
 
     def fresh(self, name: str, image_id: str, side: int) -> Thumb | None:
@@ -57,7 +56,6 @@ class Thumbs:
         thumb = self._kept.get((name, image_id, side))
         if thumb is None or time.monotonic() - thumb.checked > _FRESH_SECONDS:
             return None
-        self._kept.move_to_end((name, image_id, side))
         self.hits += 1
         return thumb
 
@@ -75,15 +73,8 @@ class Thumbs:
 
         thumb = await served.reading(read)
         self.hits, self.misses = self.hits + (thumb.etag == (known and known.etag)), self.misses + (known is None)
-        self._keep(key, thumb)
+        self._kept.keep(key, thumb)
         return thumb
-
-    def _keep(self, key: tuple[str, str, int], thumb: Thumb) -> None:
-        old = self._kept.pop(key, None)
-        self._bytes += len(thumb.data) - (0 if old is None else len(old.data))
-        self._kept[key] = thumb
-        while self._bytes > _ROOM:
-            self._bytes -= len(self._kept.popitem(last=False)[1].data)
 
 
 def answer(thumb: Thumb, if_none_match: str) -> Response:

@@ -20,7 +20,7 @@ from wherein.server import documents
 from wherein.server.library import Served
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
-from wherein.server.shapes import Corners, ImageId, Name, Shape
+from wherein.server.shapes import Corners, ImageId, Name, Sent, Shape
 from wherein.values.region import Box
 
 router = APIRouter(tags=["annotate"])
@@ -33,7 +33,7 @@ NEEDED: Final = 20
 """How many annotations the study asked of every author."""
 
 
-class RegionIn(Shape):
+class RegionIn(Sent):
     """A region and what is in it."""
 
     box: Corners
@@ -41,7 +41,7 @@ class RegionIn(Shape):
     long: Annotated[str, Field(min_length=1, max_length=2000)]
 
 
-class AnnotationIn(Shape):
+class AnnotationIn(Sent):
     """What an author saw in an image; no regions: skipped."""
 
     author: Name

@@ -18,7 +18,7 @@ from wherein.server import documents, labelling
 from wherein.server.library import Library, Served
 from wherein.server.problems import Problem
 from wherein.server.routes import LibraryHere, ServedHere
-from wherein.server.shapes import ImageId, ItemIn, MaskOut, Name, Shape
+from wherein.server.shapes import ImageId, ItemIn, MaskOut, Name, Sent, Shape
 from wherein.values.masks import from_rle
 
 router = APIRouter(tags=["label"])
@@ -43,7 +43,7 @@ class PairOut(Shape):
     """Whether the server has a segmenter to snap with."""
 
 
-class LabelIn(Shape):
+class LabelIn(Sent):
     """What an author drew for a pair."""
 
     author: Name
@@ -53,7 +53,7 @@ class LabelIn(Shape):
     seconds: Annotated[float, Field(ge=0.0, le=86_400.0, allow_inf_nan=False)] = 0.0
 
 
-class SnapIn(Shape):
+class SnapIn(Sent):
     """A mask whose edges are to be moved to those of its image."""
 
     image_id: ImageId

@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from wherein.options import DEFAULT_CUT
 from wherein.output.labels import labels_as
 from wherein.server.routes import ServedHere
 from wherein.server.routes.train import TrainedName
-from wherein.server.shapes import FiltersIn, ImageId, Name, Shape, filters_of
+from wherein.server.shapes import FiltersIn, ImageId, Name, Sent, Shape, filters_of
 
 router = APIRouter(tags=["training"])
 Labels = Annotated[list[Name], Field(max_length=1000)]
@@ -42,8 +42,9 @@ class PredictedOut(Shape):
 
 
 class LabelsIn(FiltersIn):
-    """Which labels are given, of which images, how sure they have to be, and how they are written."""
+    """Which labels are given, of which images, how sure they have to be, and how they are written; in an address."""
 
+    model_config = ConfigDict(strict=False)
     label: Labels | None = None
     min_confidence: Least = DEFAULT_CUT
     format: Literal["json", "coco", "csv"] = "json"
@@ -56,7 +57,7 @@ class TagsIn(FiltersIn):
     min_confidence: Least = DEFAULT_CUT
 
 
-class LabelAnswerIn(Shape):
+class LabelAnswerIn(Sent):
     """Whether a label is right for an image."""
 
     label: Name
@@ -74,7 +75,7 @@ class AnswerOut(Shape):
     told: str
 
 
-class StepIn(Shape):
+class StepIn(Sent):
     """Which step is taken back; the last one where none is named."""
 
     step: Annotated[int, Field(ge=1)] | None = None

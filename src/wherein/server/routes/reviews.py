@@ -15,7 +15,7 @@ from wherein.server import documents
 from wherein.server.library import Served
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
-from wherein.server.shapes import ImageId, ItemIn, Name, Shape
+from wherein.server.shapes import ImageId, ItemIn, Name, Sent, Shape
 
 router = APIRouter(tags=["reviews"])
 Verdict = Literal["right", "wrong"]
@@ -27,7 +27,7 @@ REQUIRED: Final = 0.98
 """The accuracy that the paper asks of a batch."""
 
 
-class ReviewIn(Shape):
+class ReviewIn(Sent):
     """What somebody says of one labelled box."""
 
     author: Name

@@ -85,7 +85,7 @@ async def search_upload(
     try:
         asked = SearchIn.model_validate_json(query)
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_context=False, include_input=False)
+        wrong = error.errors(include_url=False)
         raise RequestValidationError([{**one, "loc": ("body", "query", *one["loc"])} for one in wrong]) from None
     uploads = {image.filename or str(number): await image.read() for number, image in enumerate(images)}
     return await ask(served, asked, uploads, max_pixels=library.settings.max_upload_pixels)

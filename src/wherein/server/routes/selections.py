@@ -13,7 +13,7 @@ from wherein.server import documents
 from wherein.server.library import Served
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
-from wherein.server.shapes import ImageIds, ItemIn, Name, Shape
+from wherein.server.shapes import ImageIds, ItemIn, Name, Sent, Shape
 from wherein.values.masks import check_runs
 from wherein.values.region import Box
 
@@ -22,7 +22,7 @@ MOST: Final = 10_000
 """How many images a selection holds at most."""
 
 
-class SelectionIn(Shape):
+class SelectionIn(Sent):
     """Images for a selection."""
 
     items: Annotated[list[ItemIn], Field(max_length=MOST)]
@@ -37,13 +37,13 @@ class SelectionOut(Shape):
     """Those of its images that have left the collection; exports leave them out."""
 
 
-class DropIn(Shape):
+class DropIn(Sent):
     """Images to take out of a selection."""
 
     image_ids: ImageIds
 
 
-class RenameIn(Shape):
+class RenameIn(Sent):
     """What a selection is called from now on."""
 
     to: Name

@@ -9,12 +9,12 @@ from pydantic import Field
 
 from wherein.server.job_shapes import JobOut
 from wherein.server.routes import JobsHere, ServedHere
-from wherein.server.shapes import Shape
+from wherein.server.shapes import Sent
 
 router = APIRouter(tags=["sharing"])
 
 
-class PushIn(Shape):
+class PushIn(Sent):
     """What is pushed, and into what kind of index."""
 
     layers: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=1, max_length=20)] | None = None

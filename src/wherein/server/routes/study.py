@@ -11,7 +11,7 @@ from pydantic import Field
 from wherein.server import documents
 from wherein.server.problems import Problem
 from wherein.server.routes import ServedHere
-from wherein.server.shapes import ImageId, Name, Shape
+from wherein.server.shapes import ImageId, Name, Sent, Shape
 from wherein.server.study import GROUPS, TRUE, questions_of, results, sheet
 
 router = APIRouter(tags=["study"])
@@ -34,7 +34,7 @@ class SheetOut(Shape):
     questions: list[dict[str, Any]]
 
 
-class StudyAnswerIn(Shape):
+class StudyAnswerIn(Sent):
     """Which candidates were chosen, and how long it took."""
 
     question: Annotated[int, Field(ge=0, le=100)]
@@ -42,7 +42,7 @@ class StudyAnswerIn(Shape):
     seconds: Annotated[float, Field(ge=0.0, le=86_400.0, allow_inf_nan=False)]
 
 
-class FinishIn(Shape):
+class FinishIn(Sent):
     """Did outlines help? 1 not at all, 7 very much."""
 
     helpful: Annotated[int, Field(ge=1, le=7)]

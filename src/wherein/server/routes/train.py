@@ -11,13 +11,13 @@ from pydantic import Field
 
 from wherein.server.job_shapes import JobOut
 from wherein.server.routes import JobsHere, ServedHere
-from wherein.server.shapes import Name, Shape
+from wherein.server.shapes import Name, Sent, Shape
 
 router = APIRouter(tags=["training"])
 TrainedName = Annotated[str, Path(max_length=64, description="What it was trained as")]
 
 
-class TrainIn(Shape):
+class TrainIn(Sent):
     """What to learn, from what."""
 
     name: Name

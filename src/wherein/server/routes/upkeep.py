@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from wherein.collection import Collection
 from wherein.server.routes import LibraryHere, ServedHere
-from wherein.server.shapes import ImageIds, Shape
+from wherein.server.shapes import ImageIds, Sent, Shape
 
 router = APIRouter(tags=["upkeep"])
 
@@ -42,7 +42,7 @@ class InfoOut(Shape):
     bytes: int
 
 
-class RemoveIn(Shape):
+class RemoveIn(Sent):
     """Images to forget."""
 
     image_ids: ImageIds
@@ -54,19 +54,19 @@ class RemovedOut(Shape):
     files: int
 
 
-class NamesIn(Shape):
+class NamesIn(Sent):
     """Ids of removed files, or folders of them."""
 
     names: ImageIds
 
 
-class LayerIn(Shape):
+class LayerIn(Sent):
     """A layer: its kind, or its full name."""
 
     layer: str
 
 
-class CheckIn(Shape):
+class CheckIn(Sent):
     """Whether damaged rows are set aside; indexing again makes them anew."""
 
     repair: bool = True

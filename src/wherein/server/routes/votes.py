@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from wherein.server import documents
 from wherein.server.routes import ServedHere
-from wherein.server.shapes import ImageId, Name, Shape
+from wherein.server.shapes import ImageId, Name, Sent, Shape
 
 router = APIRouter(tags=["votes"])
 Difficulty = Literal["easy", "medium", "hard"]
@@ -27,7 +27,7 @@ ENOUGH: Final = 3
 many."""
 
 
-class VoteIn(Shape):
+class VoteIn(Sent):
     """What one person thinks of one image."""
 
     author: Name
