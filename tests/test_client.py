@@ -35,6 +35,7 @@ QUERIES: list[tuple[str, Any, dict[str, Any]]] = [
     ("outlined", "red", {"method": "whole+locate"}),
     ("only one answer", "green", {"k": 1, "min_side": 10}),
     ("nothing passes", "green", {"min_side": 9999}),
+    ("numbers of NumPy's", "red", {"k": np.int64(2), "min_side": np.uint8(5)}),
 ]
 
 

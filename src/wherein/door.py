@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -26,7 +27,7 @@ class Door:
 
     def json(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
         """The answer to one request, decoded from JSON."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else _sent(body).encode()
         return json.loads(self.content(method, path, query=query, data=data, kind="application/json"))
 
     def events(self, path: str) -> Iterator[Any]:
@@ -41,7 +42,7 @@ class Door:
         mark = "wherein-7d0b6f3a5c"
         while any(mark.encode() in data for _, data in uploads):
             mark += "x"
-        pieces = [f'--{mark}\r\ncontent-disposition: form-data; name="query"\r\n\r\n{json.dumps(body)}\r\n'.encode()]
+        pieces = [f'--{mark}\r\ncontent-disposition: form-data; name="query"\r\n\r\n{_sent(body)}\r\n'.encode()]
         for name, data in uploads:
             head = f'--{mark}\r\ncontent-disposition: form-data; name="images"; filename="{name}"\r\n'
             pieces.append(f"{head}content-type: application/octet-stream\r\n\r\n".encode() + data + b"\r\n")
@@ -94,3 +95,8 @@ def named_error(said: dict[str, Any]) -> errors.WhereinError:
     if isinstance(kind, type) and issubclass(kind, errors.WhereinError):
         return kind(message)
     return (errors.InputError if 400 <= int(said.get("status", 500)) < 500 else errors.CollectionError)(message)
+
+
+def _sent(body: Any) -> str:
+    """A body as JSON; whole numbers of NumPy's are numbers too, as they are to a collection that is opened here."""
+    return json.dumps(body, default=operator.index)
