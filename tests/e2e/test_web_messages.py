@@ -72,6 +72,7 @@ def test_a_name_that_no_selection_can_have_is_refused_at_once(page: Page, name: 
     page.keyboard.press("s")
     expect(page.locator("#tray")).to_contain_text("1 image")
     expect(page.locator("#tray")).to_contain_text("in Selection")
+    expect(page.locator("#say")).to_have_text("Kept in Selection.")  # the server has it, so that it can be forgotten
 
 
 def test_a_name_with_a_slash_that_was_remembered_does_not_jam_keeping(page: Page) -> None:
