@@ -163,7 +163,11 @@ def hold_things(rows: Sequence[Row], *, seed: int) -> tuple[list[int], list[int]
 def near_held_back(folder: Path, rows: Sequence[Row]) -> NDArray[np.int64]:
     """Rows listed in `near_held_back.txt`, as the script of that name prints them: too close to pictures held back."""
     listed = folder / "near_held_back.txt"
-    names = {tuple(line.rsplit("/", 2)[-2:]) for line in listed.read_text().splitlines()} if listed.exists() else set()
+    if not listed.exists():
+        raise SystemExit(
+            f"{listed} is missing: run near_held_back.py over the archives of {folder}, and keep what it prints."
+        )
+    names = {tuple(line.rsplit("/", 2)[-2:]) for line in listed.read_text().splitlines()}
     return np.array([i for i, row in enumerate(rows) if (row["shard"], row["file"]) in names], np.int64)
 
 

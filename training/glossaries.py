@@ -67,7 +67,7 @@ def concepts(path: Path, language: str) -> Iterator[Said]:
                 yield english.partition(" OR ")[0], foreign, count
 
 
-def wordnet(
+def wordnet_names(
     folder: Path, language: str, english: Mapping[str, Sequence[str]], worth: Callable[[str], int]
 ) -> Iterator[Said]:
     """What a wordnet calls things, by the English word for their sense that is worth most.

@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glossaries import concepts, kinds, meanings, presets, wordnet
+from glossaries import concepts, kinds, meanings, presets, wordnet_names
 from naming import translations
 from wherein.encoders.reading import RARE, plain_word
 from wordnet import VISIBLE_KINDS, read_synsets
@@ -182,7 +182,7 @@ def with_glossaries(
 
 def rare_words(common: dict[str, str], nouns: Nouns, language: str, folder: Path) -> dict[str, str]:
     """Word of a language → English: what its wordnet lists beside its common words."""
-    listed = wordnet(folder, language, nouns.senses, nouns.worth)
+    listed = wordnet_names(folder, language, nouns.senses, nouns.worth)
     found = meanings(listed, language, nouns=nouns.seen, known=nouns.known)
     return {word: said for word, said in found.items() if word not in common}
 
