@@ -85,19 +85,30 @@ def squashed(picture: Image.Image) -> bytes:
 
 
 class Archives:
-    """Archives of one source, a new one whenever the last is full."""
+    """Archives of one source, a new one whenever the last is full; those that are there already are not touched."""
 
     def __init__(self, folder: Path, source: str) -> None:
+        if there := sorted(folder.glob(f"{source}-*.zip")):
+            raise SystemExit(
+                f"{there[0]} is there already: take its source out of {folder}, or choose another --source."
+            )
         self.folder, self.source, self.number, self.room = folder, source, -1, 0
+        self.opened: zipfile.ZipFile | None = None
 
     def put(self, file: str, blob: bytes) -> str:
         """Pack a picture; gives the name of its archive."""
-        if len(blob) > self.room:
+        if self.opened is None or len(blob) > self.room:
+            self.close()
             self.number, self.room = self.number + 1, ARCHIVE_BYTES
             self.opened = zipfile.ZipFile(self.folder / self.name, "w")
         self.room -= len(blob)
         self.opened.writestr(file, blob)
         return self.name
+
+    def close(self) -> None:
+        """Write the list of the last archive's pictures."""
+        if self.opened is not None:
+            self.opened.close()
 
     @property
     def name(self) -> str:
@@ -109,7 +120,8 @@ def pairs(args: argparse.Namespace) -> Iterator[Row]:
     """The lines of all pictures that are there, readable, and near none held back; the others are counted aloud."""
     asked = [json.loads(line) for line in args.texts.read_text().splitlines()]
     elsewhere = np.array([int(line, 16) for line in args.held_back.read_text().split()], np.uint64)
-    here, archives = measured_on(args.data, args.eval), Archives(args.data, args.source)
+    archives = Archives(args.data, args.source)
+    here = measured_on(args.data, args.eval)
     missing = near = 0
     for number, (row, blob) in enumerate(
         zip(asked, read_pictures(args.repository, (row["path"] for row in asked)), strict=True)
@@ -128,6 +140,7 @@ def pairs(args: argparse.Namespace) -> Iterator[Row]:
         said.setdefault("texts", [f"a photo of a {row.get('label')}"])
         shard = archives.put(file, squashed(picture))
         yield {"file": file, "shard": shard, "source": args.source, "squashed": True, **said}
+    archives.close()
     print(f"{near} of {len(asked)} are near pictures held back, {missing} cannot be read", file=sys.stderr)
 
 
