@@ -25,10 +25,10 @@ from wherein.search.signs import OF_NAME, OF_SCENE, OF_SHORT, TEXT_SIGNS
 
 FIRST = 5.0
 """First hits count so many times: they decide whether anything is shown."""
-KEPT = 0.88
+KEPT = 0.87
 """The share of the right first hits of held-back captions that stay at 50 %. This and SHOWN were chosen among a few
 near values so that the older lists of absent texts and the development sets have something to spare."""
-SHOWN = (0.04, 0.07)
+SHOWN = (0.033, 0.06)
 """The share of other absent texts that show anything at 50 % among held-back photographs of people and of things: of
 names, and of short texts, half of which is often there (a lobster *on a plate*). The other libraries hold photographs
 from the web, which may show what the list says is absent."""

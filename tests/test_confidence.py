@@ -124,15 +124,15 @@ def test_an_encoder_may_hold_names_and_sentences_apart() -> None:
         assert np.abs(signs[0] - signs[1]).max() < 0.02
 
 
-def test_the_lead_over_the_next_five_by_hand() -> None:
+def test_the_lead_over_the_next_five_by_hand_copies_counting_once() -> None:
     query = np.eye(16, dtype=np.float32)[0]
     hits = np.stack([0.9 * query, 0.5 * query])
-    ordered = np.array([0.9, 0.5, 0.4, 0.4, 0.4, 0.4], np.float32)
+    ordered = np.array([0.9, 0.5, 0.45, 0.45, 0.45, 0.4, 0.35, 0.3, 0.25, 0.1], np.float32)
     fits = Fits(0.1, 0.25)
     signs = text_signs(
         query, hits, Seen.of(hits, BANK, fits), BANK, words=9, fits=fits, background=Background.of(ordered)
     )
-    lead = np.array([0.9 - 2.1 / 5, 0.5 - 0.4]) / 0.25 - 0.7
+    lead = np.array([0.9 - 2.0 / 5, 0.5 - 1.75 / 5]) / 0.25 - 0.7
     assert signs[:, TEXT_SIGNS.index("leads")].tolist() == pytest.approx(lead.tolist(), abs=1e-4)
     assert signs[:, TEXT_SIGNS.index("scores")].tolist() == pytest.approx([0.8 / 0.25, 0.4 / 0.25], abs=1e-4)
 

@@ -3,12 +3,15 @@
     python teachers.py --data DATA --out OUT --start OUT/third --towers lite2.pth=185 lite1.pth=145
     python distil.py --data DATA --out OUT --start OUT/third --towers lite2.pth lite1.pth --name sixth --seconds 800 \\
         --unlabelled MORE/*.zip
+    python join.py --data DATA --out OUT --editions OUT/fifth OUT/sixth       # then, with its OUT/joined as the start:
+    python distil.py … --start OUT/joined --student OUT/joined --joined OUT/fifth OUT/sixth
 
 Every training picture is cut out and recoloured a few times, once for all; start and teachers say where each of these
 views lies. The student begins as the start, its second opinion as the last stages of the first teacher, and learns
 their mean, beside the terms of `train.py`; with `--student` it begins where an earlier student ended. Texts stay as
-they are, so they are embedded once. Pictures without texts (`--unlabelled`) teach too, and more honestly: neither the
-start nor its teachers have learnt them by heart. An archive named twice is seen in two views.
+they are, so they are embedded once. With `--joined` two editions that `join.py` joined stand where the start would.
+Pictures without texts (`--unlabelled`) teach too, and more honestly: neither the start nor its teachers have learnt
+them by heart. An archive named twice is seen in two views.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ import boxes as boxed
 import losses
 from config import Config
 from data import load_unlabelled
+from join import load_joint
 from soup import merit
 from tables import draw_texts, text_targets, unit
 from teachers import (
@@ -62,17 +66,15 @@ from train import (
 
 # The smallest crop of each view, as a share of the picture's area; the first is whole. Of pictures without texts there
 # are so many that one view of each is enough.
-SMALLEST = (1.0, 0.6, 0.35)
+SMALLEST = (1.0, 0.5)
 SMALLEST_UNLABELLED = (0.5,)
 # Pictures without texts in a step, beside `Config.batch` with texts: with 512 and 768, 140 GB of memory were too few.
-UNLABELLED = 448
+UNLABELLED = 320
 # Texts drawn from all that are known, beside those of the step, for which pictures must fit as their teachers find.
 MORE_TEXTS = 4096
-# How much all teachers together count beside the start: between the two best of `teachers.LEANS`.
-LEAN = 1.5
 # The inverse temperature of what start and teachers find fitting.
 SHARPNESS = 33.0
-MIMIC = 6.0
+MIMIC = 10.0
 
 
 class Views(NamedTuple):
@@ -93,10 +95,15 @@ class Lessons(NamedTuple):
 
 
 @torch.no_grad()
-def look(school: School, seers: list[See], pictures: list[Tensor], smallest: tuple[float, ...]) -> Views:
-    """Every picture of some arrays seen once for each of `smallest`, by the start (first) and its teachers."""
+def look(
+    school: School, seers: list[See], pictures: list[Tensor], smallest: tuple[float, ...], *, lean: float
+) -> Views:
+    """Every picture of some arrays seen once for each of `smallest`, by the start (first) and its teachers.
+
+    All teachers together count `lean` times as much as the start.
+    """
     device, side = school.device, school.config.side
-    shares = [1.0] + [LEAN / (len(seers) - 1)] * (len(seers) - 1)
+    shares = [1.0] + [lean / (len(seers) - 1)] * (len(seers) - 1)
     count = sum(map(len, pictures))
     views = Views(
         torch.empty(len(smallest), count, side, side, 3, dtype=torch.uint8, device=device),
@@ -247,6 +254,8 @@ def parse() -> tuple[Config, argparse.Namespace]:
     parser.add_argument("--out", required=True)
     parser.add_argument("--start", required=True, help="an edition's towers, without -image.safetensors")
     parser.add_argument("--towers", nargs="+", required=True, help="teachers that teachers.py saved")
+    parser.add_argument("--joined", nargs=2, default=[], help="two editions that join.py joined in OUT")
+    parser.add_argument("--lean", type=float, default=1.5, help="how much all teachers count beside the start")
     parser.add_argument("--student", default="", help="towers of an earlier student, which learns on")
     parser.add_argument("--name", default="distilled")
     parser.add_argument("--seconds", type=float, default=600)
@@ -254,9 +263,9 @@ def parse() -> tuple[Config, argparse.Namespace]:
     parser.add_argument("--unlabelled", type=Path, nargs="*", default=[], help="archives of pictures without texts")
     args = parser.parse_args()
     config = Config(
-        data=args.data, out=args.out, start=args.start, name=args.name, batch=384, mosaics=64, again=48,
-        boxed=48, teach_share=0.8, image_lr=4e-4, head_lr=8e-4, alike_weight=0.3, again_weight=0.2, decay=0.05,
-        drop=0.05, class_weight=0.6, keep_weight=0.3, invent_weight=0.3, soft_share=0.3, mean_share=0.3,
+        data=args.data, out=args.out, start=args.start, name=args.name, batch=512, mosaics=64, again=48,
+        boxed=48, teach_share=0.8, image_lr=3e-4, head_lr=8e-4, alike_weight=0.3, again_weight=0.2, decay=0.05,
+        drop=0.05, class_weight=0.3, keep_weight=0.3, invent_weight=0.15, soft_share=0.3, mean_share=0.3,
         region_weight=1.0, box_weight=0.3, focus=True, whole=True, seed=8, average=0.998, validate_every=2000,
         compiled=args.compiled,
     )  # fmt: skip
@@ -270,12 +279,13 @@ def main() -> None:
     school = open_school(config)
     out, data, device = Path(config.out), Path(config.data), school.device
     teachers = [load_teacher(data, out, tower, device) for tower in args.towers]
-    seers = [start_sees(school), *map(teacher_sees, teachers)]
+    first = load_joint(out / "joined.pt", args.joined, device).see if args.joined else start_sees(school)
+    seers = [first, *map(teacher_sees, teachers)]
     more = [torch.from_numpy(array) for array in load_unlabelled(args.unlabelled)]
     places = boxed.read_boxes(data / "regions.jsonl", school.pairs.rows, data / "tokenizer.json", device=device)
     lessons = Lessons(
-        look(school, seers, [school.tables.pictures], SMALLEST),
-        look(school, seers, more, SMALLEST_UNLABELLED) if more else None,
+        look(school, seers, [school.tables.pictures], SMALLEST, lean=args.lean),
+        look(school, seers, more, SMALLEST_UNLABELLED, lean=args.lean) if more else None,
         places,
         torch.stack([speak(school.start.text, names) for names in places.names]),
     )

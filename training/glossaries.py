@@ -86,6 +86,17 @@ def wordnet_names(
                 yield best, word, worth(best)
 
 
+def wordnet_meanings(folder: Path, language: str) -> dict[str, set[str]]:
+    """Word of a language → all English words for its senses, where its wordnet has English words of its own."""
+    own, other = WORDNETS.get(language, ("", None))
+    found: dict[str, set[str]] = {}
+    known = _senses(folder, other) if other else {}
+    for number, words in _senses(folder, own).items() if known else ():
+        for word in words:
+            found.setdefault(plain_word(word), set()).update(map(plain_word, known.get(number, ())))
+    return found
+
+
 def _senses(folder: Path, language: str) -> dict[str, list[str]]:
     rows = SENSE.findall((folder / language / f"{language}_synset.sql").read_text("utf-8"))
     return {number: [word.replace("_", " ") for word in words.split()] for number, words in rows}

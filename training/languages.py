@@ -12,7 +12,8 @@ same emoji: `Hund` and `dog` do, `Tier` and `animal` do; WordNet's names of thin
 nouns; where the names of all its emoji end in the same words (`traffic light`), it means these. Words at one emoji
 alone say nothing sure. A name means the English name of the same emoji, unless as a key word it stands at many: `flor`
 names a `blossom`, but means `flower`. Glossaries (`glossaries.py`) say what emoji do not, and go before what they say
-less surely. Wordnets, which list far more and rarer things, say what nothing else does.
+less surely. Wordnets, which list far more and rarer things, say what nothing else does, and the Italian
+one what all others got wrong.
 
 With `--translations GCOMPRIS/translations` nouns that GCompris translates tell whether the table is right: the half of
 them whose English has an even CRC-32 chose the constants and that order, the other half is reported in README.md.
@@ -33,7 +34,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glossaries import concepts, kinds, meanings, presets, wordnet_names
+from glossaries import concepts, kinds, meanings, presets, wordnet_meanings, wordnet_names
 from naming import translations
 from wherein.encoders.reading import RARE, plain_word
 from wordnet import VISIBLE_KINDS, read_synsets
@@ -180,11 +181,23 @@ def with_glossaries(
     return found
 
 
-def rare_words(common: dict[str, str], nouns: Nouns, language: str, folder: Path) -> dict[str, str]:
-    """Word of a language → English: what its wordnet lists beside its common words."""
+def with_wordnet(
+    common: dict[str, str], unsure: dict[str, str], nouns: Nouns, language: str, folder: Path
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Word of a language → English: its common words, and what its wordnet lists beside them.
+
+    Where a wordnet has English words of its own and none of them is what an `unsure` word is said to mean, it is right
+    (by emoji the Italian "tazza" means oatmeal), unless it says a rarer noun ("gamp" for an umbrella).
+    """
     listed = wordnet_names(folder, language, nouns.senses, nouns.worth)
     found = meanings(listed, language, nouns=nouns.seen, known=nouns.known)
-    return {word: said for word, said in found.items() if word not in common}
+    every, settled = wordnet_meanings(folder, language), dict(common)
+    for word in found.keys() & every.keys() & unsure.keys():
+        said = common.get(word, "")
+        rarer = said in nouns.seen and nouns.worth(found[word]) < nouns.worth(said)
+        if said == unsure[word] and said not in every[word] and not rarer:
+            settled[word] = found[word]
+    return settled, {word: said for word, said in found.items() if word not in common}
 
 
 def check(table: dict[str, str], path: Path, nouns: Nouns) -> NDArray[np.int64]:
@@ -216,8 +229,9 @@ def main() -> None:
     things, nouns = english(read(args.annotations, "en")), read_nouns(args.wordnet)
     tables, halves = dict[str, dict[str, str]](), np.zeros((2, 3), np.int64)
     for language in LANGUAGES:
-        common = with_glossaries(read(args.annotations, language), things, nouns, language, args)
-        rare = rare_words(common, nouns, language, args.wordnets)
+        names = read(args.annotations, language)
+        gathered = with_glossaries(names, things, nouns, language, args)
+        common, rare = with_wordnet(gathered, key_words(names, things, nouns), nouns, language, args.wordnets)
         tables[language], tables[language + RARE] = common, rare
         print(f"{language}: {len(common):,} words and {len(rare):,} rare ones")
         if args.translations and (path := args.translations / f"gcompris_{language}.qm").exists():

@@ -7,7 +7,6 @@ texts, and a 32×32 mid-level map for instances and outlines. How it was trained
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -40,10 +39,6 @@ class MiniEncoder:
 
     dim: int = 512
     input_hw: tuple[int, int] = (256, 256)
-    sharpness: int = 240
-    """The side to which an image is squashed first, and enlarged from there: photographs are sharper than most training
-    pictures, which were enlarged from 224. Half way, because sharp ones cost captions a point and a half of R@1, and
-    blurred ones cost names and web captions as much (`training/sharpness.py`, `training/proxies.py`)."""
     grid_hw: tuple[int, int] | None = (16, 16)
     dense_shape: tuple[int, int, int] | None = (32, 32, 64)
     embeds_text: bool = True
@@ -78,10 +73,9 @@ class MiniEncoder:
         return np.asarray(np.load(self.weights / "patch_basis.npy", allow_pickle=False), np.float32)
 
     def prepare(self, image: Image) -> Pixels:
-        """The image squashed to 256×256, and hardly sharper than the pictures that it was trained on."""
+        """The image squashed to 256×256."""
         height, width = self.input_hw
-        small = image.resized((self.sharpness, self.sharpness))
-        return replace(image, pixels=small).resized((width, height))
+        return image.resized((width, height))
 
     def images(self, batch: Pixels) -> Encoded:
         """Embed prepared images, uint8 (n, 256, 256, 3).

@@ -128,7 +128,8 @@ def _asked_with(words: int) -> tuple[float, float, float]:
 
 
 def _following(own: Floats, ordered: Floats) -> Floats:
-    """(hits,): the mean of the NEXT scores below each, of `ordered` scores, highest first."""
+    """(hits,): the mean of the NEXT scores below each, of `ordered` scores, highest first; copies count once."""
+    ordered = ordered[np.diff(ordered, prepend=np.inf) < -_LEAST_SPREAD]
     if len(ordered) < 2:
         return own
     first = np.searchsorted(-ordered, -(own - _LEAST_SPREAD), side="left")
