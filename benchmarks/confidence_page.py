@@ -18,8 +18,8 @@ HEAD = """# Confidence
 Made by `python benchmarks/confidence.py EVAL_FOLDER --photos DATA`. The model of texts is fitted on photographs that
 training held back and on a list of other absent texts, and measured on the development sets: every figure of a text is
 of the shipped model on data it did not see. Where its three lines (texts that name, short ones, texts that describe)
-reach 50 % was chosen there too: 87 % of the right first hits of held-back captions stay, and 3.3 % of the absent names of
-another list show anything (`confidence_text.py`). Likelihood alone would say less of captions, for it counts every
+reach 50 % was chosen there too: 87 % of the right first hits of held-back captions stay, and 3.3 % of the absent names
+of another list show anything (`confidence_text.py`). Likelihood alone would say less of captions, for it counts every
 other photo as wrong; about half of their right first hits would then be at 50 % or more. Of the other kinds every
 figure of a set is of a model that was fitted on the *other* sets, with `plain` of such a model too. `mixed` sets are
 the same queries asked of all development sets in one folder. Half of the captions and examples have no answer, because
