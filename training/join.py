@@ -26,29 +26,17 @@ from torch import Tensor, nn
 import augment
 import losses
 from config import Config
-from export import load_towers
 from tables import Tables, hear, mask_words, unit
-from teachers import MEAN_SHARE, SIDE, School, See, half, open_school, say, speak
+from teachers import MEAN_SHARE, SHARPNESS, SIDE, School, answer, half, open_school, say, speak
 from towers import DIM, ImageTower, TextTower
-from train import Model, save, schedule
+from train import Model, earlier_view, frozen_copy, save, schedule, update_average
 
 # Pictures and texts that choose the directions, and pictures among which a text must find what both editions find.
 PICTURES, TEXTS, ANCHORS = 24_000, 60_000, 8192
-# The inverse temperature of what both editions find fitting, as in `distil.py`.
-SHARPNESS = 33.0
 # Texts in a step, and the share of them that are WordNet's nouns, which no picture showed.
 BATCH, NOUN_SHARE = 3072, 0.15
-SLIPS, MASKED = 0.1, 0.1
-
-
-def sees(image: ImageTower) -> See:
-    """Where a tower puts scaled pictures, as it is exported."""
-
-    def see(x: Tensor) -> Tensor:
-        whole, patch, _ = image(x)
-        return unit(unit(whole) + MEAN_SHARE * unit(unit(patch.flatten(2).transpose(1, 2)).mean(1)))
-
-    return see
+# Shares of misspelled texts and of hidden words, as in the runs of `train.py`; how much nearness counts was not varied.
+SLIPS, MASKED, MIMIC = 0.1, 0.1, 6.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +48,7 @@ class Joint:
 
     def see(self, x: Tensor) -> Tensor:
         """Where both put scaled pictures."""
-        return unit(torch.cat([sees(edition.image)(x) for edition in self.editions], 1) @ self.directions)
+        return unit(both_see(self.editions, x) @ self.directions)
 
     def speak(self, tokens: Tensor) -> Tensor:
         """Where both put texts."""
@@ -76,20 +64,18 @@ def choose_directions(pictures: Tensor, texts: Tensor) -> Tensor:
     return widest @ left @ right
 
 
-def load_editions(paths: list[str], device: torch.device) -> list[Model]:
-    """Editions that teach and do not learn."""
-    models = [Model(*load_towers(Path(path))) for path in paths]
-    return [model.to(device, memory_format=torch.channels_last).eval().requires_grad_(False) for model in models]
+def both_see(editions: list[Model], x: Tensor) -> Tensor:
+    """`(n, 1024)`: where each edition puts scaled pictures."""
+    return torch.cat([earlier_view(edition, x, mean_share=MEAN_SHARE) for edition in editions], 1)
 
 
-@torch.no_grad()
-def both_see(editions: list[Model], school: School, rows: np.ndarray) -> Tensor:
+def both_saw(editions: list[Model], school: School, rows: np.ndarray) -> Tensor:
     """`(n, 1024)`: where each edition puts training pictures."""
     found = []
     for part in torch.from_numpy(rows).to(school.device).split(512):
         x = augment.plain(school.tables.pictures[part], side=SIDE).to(memory_format=torch.channels_last)
         with half(school.device):
-            found.append(torch.cat([sees(edition.image)(x) for edition in editions], 1))
+            found.append(both_see(editions, x))
     return torch.cat(found).float()
 
 
@@ -146,18 +132,16 @@ def learn_texts(joint: Joint, tables: Tables, anchors: Tensor, *, seconds: float
         with half(device):
             with torch.no_grad():
                 wanted = joint.speak(tokens)
-                fitting = (SHARPNESS * wanted @ anchors.T).softmax(-1)
+                fitting = answer(wanted, anchors)
             found = unit(text(tokens, tokens != 0))
             near = (1 - (found * wanted).sum(-1)).mean()
-            loss = 6 * near + losses.soft_cross_entropy(SHARPNESS * found @ anchors.T, fitting)
+            loss = MIMIC * near + losses.soft_cross_entropy(SHARPNESS * found @ anchors.T, fitting)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(text.parameters(), 5.0)
         optimizer.step()
         step += 1
-        with torch.no_grad():
-            keep = min(0.99, step / (step + 20))
-            torch._foreach_lerp_(list(average.parameters()), list(text.parameters()), 1 - keep)
+        update_average(average, text, min(0.99, step / (step + 20)))
         if step % 50 == 1:
             say(step=step, cosine=round(1 - near.item(), 4), loss=round(loss.item(), 3))
     say(text_steps=step)
@@ -169,19 +153,20 @@ def join(school: School, editions: list[Model], *, seconds: float, seed: int = 3
     torch.manual_seed(seed)
     device, rng = school.device, np.random.default_rng(seed)
     rows = rng.permutation(school.parts.train)[:PICTURES]
-    pictures = both_see(editions, school, rows)
+    pictures = both_saw(editions, school, rows)
     chosen = torch.randperm(len(school.tables.tokens), device=device)[:TEXTS]
     texts = torch.cat([speak(edition.text, school.tables.tokens[chosen]) for edition in editions], 1)
     joint = Joint(editions, choose_directions(pictures, texts))
     places = unit(pictures @ joint.directions)
     text = learn_texts(joint, school.tables, places[:ANCHORS], seconds=seconds)
-    image = turn_heads(school.start.image, least_squares(pictures[:, :DIM], places))  # the first's, with a classifier
+    image = turn_heads(editions[0].image, least_squares(pictures[:, :DIM], places))
     return joint, Model(image, text).to(device, memory_format=torch.channels_last).eval().requires_grad_(False)
 
 
-def load_joint(directions: Path, paths: list[str], device: torch.device) -> Joint:
+def load_joint(school: School, paths: list[str]) -> Joint:
     """What this script saved."""
-    return Joint(load_editions(paths, device), torch.load(directions, map_location=device, weights_only=True))
+    saved = torch.load(Path(school.config.out) / "joined.pt", map_location=school.device, weights_only=True)
+    return Joint([frozen_copy(school.start, path) for path in paths], saved)
 
 
 def main() -> None:
@@ -194,7 +179,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = True
     school = open_school(Config(data=args.data, out=args.out, start=args.editions[0], whole=True))
-    joint, model = join(school, load_editions(args.editions, school.device), seconds=args.seconds)
+    editions = [frozen_copy(school.start, path) for path in args.editions]
+    joint, model = join(school, editions, seconds=args.seconds)
     torch.save(joint.directions.cpu(), Path(args.out) / "joined.pt")
     save(model, Path(args.out), "joined")
 

@@ -39,6 +39,7 @@ from train import (
     build_model,
     class_rows,
     current_side,
+    earlier_view,
     hold_back,
     invent,
     schedule,
@@ -49,6 +50,8 @@ SIDE = 256
 MEAN_SHARE = 0.3
 # How much the teachers together count beside the start, when they are measured.
 LEANS = (0.0, 0.5, 1.0, 2.0)
+# The inverse temperature of what an edition and its teachers find fitting.
+SHARPNESS = 33.0
 See = Callable[[Tensor], Tensor]
 begin = time.time()
 
@@ -148,12 +151,12 @@ def open_school(config: Config) -> School:
 
 def start_sees(school: School) -> See:
     """Where the start puts scaled pictures, as it is exported."""
+    return lambda x: earlier_view(school.start, x, mean_share=MEAN_SHARE)
 
-    def see(x: Tensor) -> Tensor:
-        whole, patch, _ = school.start.image(x)
-        return unit(unit(whole) + MEAN_SHARE * unit(unit(patch.flatten(2).transpose(1, 2)).mean(1)))
 
-    return see
+def answer(wanted: Tensor, others: Tensor) -> Tensor:
+    """Which of `others` fit what should lie at `wanted`, as probabilities."""
+    return (SHARPNESS * wanted @ others.T).softmax(-1)
 
 
 def teacher_sees(teacher: Teacher) -> See:

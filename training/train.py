@@ -264,7 +264,7 @@ def current_side(progress: float, config: Config) -> int:
 
 
 @torch.no_grad()
-def update_average(average: Model, model: Model, decay: float) -> None:
+def update_average(average: nn.Module, model: nn.Module, decay: float) -> None:
     """Move the running average, batch-norm statistics included, towards the model."""
     old, new = list(average.state_dict().values()), list(model.state_dict().values())
     floats = [(a, b) for a, b in zip(old, new, strict=True) if a.is_floating_point()]
